@@ -1,0 +1,45 @@
+package collector
+
+import (
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// Series is one time series of one target, or one that the rules derive. It is
+// made once, when it is first seen, and kept for as long as it is exposed: the
+// pointer is the series' identity for everything downstream.
+type Series struct {
+	// Labels is the full label set, __name__ included. Raw series carry their
+	// canonical exposed name (see names.go), job, instance and, for vLLM,
+	// engine and model_name.
+	Labels labels.Labels
+	// Ref belongs to the store that the series is appended to; nobody else
+	// reads or writes it. 0 means not yet stored.
+	Ref uint64
+}
+
+// Sample is one value of one series; its time is that of its Round.
+type Sample struct {
+	Series *Series
+	Value  float64
+}
+
+// Round is what one scrape of one target yielded. The Samples and Stale slices
+// are reused: they are valid until the function that was given the Round returns.
+type Round struct {
+	Target *Target
+	// Time is when the scrape began; exposed timestamps are ignored.
+	Time     time.Time
+	Duration time.Duration
+	State    State
+	// Reason says in plain words what is wrong and what to do; empty when up.
+	// It never holds a secret.
+	Reason string
+	// Samples holds the wanted series of the page, and always the sample of
+	// the target's own `up` series (1 when State is StateUp, else 0).
+	Samples []Sample
+	// Stale lists series that were exposed the round before and are gone now.
+	// A failed scrape makes all of the target's series stale.
+	Stale []*Series
+}
