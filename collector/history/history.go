@@ -1,0 +1,248 @@
+// Package history keeps what was collected and what was derived from it: an
+// embedded Prometheus time series database behind one Store.
+//
+// What Append has returned without an error is committed: it survives the death
+// of the process at any moment, kill -9 included, because it was handed to the
+// operating system before Append returned. The write-ahead log is not synced to
+// the disk at each round, as in Prometheus: a power cut or a crash of the
+// machine can cost the last seconds.
+//
+// Times are kept in milliseconds. A series takes only samples that are newer
+// than its last one. That is on purpose: when a clock is set back, samples in
+// between older ones would make counters look as if they had been reset.
+package history
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/fileutil"
+	"github.com/prometheus/prometheus/util/compression"
+)
+
+const (
+	// DefaultRetentionTime is how long samples are kept: capacity reviews look
+	// back over a quarter.
+	DefaultRetentionTime = 90 * 24 * time.Hour
+
+	minBlockDuration = 2 * time.Hour
+	maxBlockDuration = 31 * 24 * time.Hour
+)
+
+// Errors of a Store that was closed, or opened read-only.
+var (
+	ErrClosed   = errors.New("history: the storage is closed")
+	ErrReadOnly = errors.New("history: the storage was opened read-only")
+)
+
+// Options say where and how long history is kept.
+type Options struct {
+	// Dir is the folder of the storage; made if it does not exist.
+	Dir string
+	// RetentionTime is how long samples are kept at least; 0 is DefaultRetentionTime.
+	RetentionTime time.Duration
+	// RetentionSize in bytes limits the blocks on disk, the oldest go first;
+	// 0 is no limit. The newest hours are kept in any case.
+	RetentionSize int64
+	// OutOfOrderWindow is how far behind the newest sample a series' past may
+	// still be filled in. 0, the default, refuses what is older than the
+	// series' last sample; set it only to replay an old recording into a
+	// storage that already holds newer samples.
+	OutOfOrderWindow time.Duration
+	// Logger takes the database's messages, repairs among them; nil is silent.
+	Logger *slog.Logger
+	// Registerer takes the database's own metrics (prometheus_tsdb_...); nil is none.
+	Registerer prometheus.Registerer
+	// ReadOnly opens the storage beside the daemon that writes it.
+	ReadOnly bool
+}
+
+// Store is the history on disk. All its methods are safe for concurrent use.
+type Store struct {
+	opts    Options
+	log     *slog.Logger
+	metrics *prometheus.Registry
+
+	db     *tsdb.DB // nil when read-only
+	unlock func() error
+	// epoch tells the refs that this Store cached from those of another one.
+	epoch    uint64
+	counters counters
+
+	mu      sync.Mutex // protects closed, and the start of inUse
+	closed  bool
+	inUse   sync.WaitGroup // rounds being stored and queries being read
+	repairs int
+}
+
+// Open opens the storage, replays its write-ahead log and repairs it where it
+// is damaged. It can take seconds: about three per 100 000 series.
+func Open(o Options) (*Store, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	s := &Store{opts: o, log: o.Logger, metrics: prometheus.NewRegistry(), epoch: newEpoch()}
+	open := s.openWritable
+	if o.ReadOnly {
+		open = s.checkReadable
+	}
+	if err := open(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (o *Options) complete() error {
+	if o.Dir == "" {
+		return errors.New("history: no folder given; set --storage.path")
+	}
+	if o.RetentionTime < 0 || o.RetentionSize < 0 || o.OutOfOrderWindow < 0 {
+		return fmt.Errorf("history: retention time %s, retention size %d and out-of-order window %s must not be negative",
+			o.RetentionTime, o.RetentionSize, o.OutOfOrderWindow)
+	}
+	if o.RetentionTime == 0 {
+		o.RetentionTime = DefaultRetentionTime
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func (s *Store) openWritable() (err error) {
+	// The lock comes before anything else: the database clears temporary
+	// folders while it opens, and they may be those of a running daemon.
+	s.unlock, err = lock(s.opts.Dir)
+	if err != nil {
+		return err
+	}
+	s.db, err = tsdb.Open(s.opts.Dir, s.log, s.metrics, tsdbOptions(s.opts), nil)
+	if err != nil {
+		return errors.Join(explain(s.opts.Dir, err), s.unlock())
+	}
+	s.noteRepairs()
+	if s.opts.Registerer != nil {
+		if err := s.opts.Registerer.Register(s.metrics); err != nil {
+			return errors.Join(fmt.Errorf("history: register the metrics of the storage: %w", err), s.db.Close(), s.unlock())
+		}
+	}
+	return nil
+}
+
+// tsdbOptions sets what the Prometheus server sets on top of the library's
+// defaults. The unit of its durations is the millisecond.
+func tsdbOptions(o Options) *tsdb.Options {
+	t := tsdb.DefaultOptions()
+	t.RetentionDuration = o.RetentionTime.Milliseconds()
+	t.MaxBytes = o.RetentionSize
+	t.MinBlockDuration = minBlockDuration.Milliseconds()
+	t.MaxBlockDuration = max(minBlockDuration, min(o.RetentionTime/10, maxBlockDuration)).Milliseconds()
+	t.WALCompression = compression.Snappy
+	t.OutOfOrderTimeWindow = o.OutOfOrderWindow.Milliseconds()
+	t.NoLockfile = true // lock holds it, from before the database is opened
+	return t
+}
+
+// noteRepairs counts what had to be repaired at opening: the database itself
+// tells it in a log line and a metric only.
+func (s *Store) noteRepairs() {
+	families, err := s.metrics.Gather()
+	if err != nil {
+		s.log.Warn("Reading the storage's own metrics failed", "err", err)
+		return
+	}
+	for _, f := range families {
+		if f.GetName() == "prometheus_tsdb_wal_corruptions_total" {
+			s.repairs = int(f.GetMetric()[0].GetCounter().GetValue())
+		}
+	}
+	if s.repairs > 0 {
+		s.log.Warn("The write-ahead log was damaged and has been repaired; samples after the damage are lost",
+			"path", s.opts.Dir)
+	}
+}
+
+// Close waits for the rounds and queries under way, then closes the storage.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	wasClosed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if wasClosed {
+		return nil
+	}
+	s.inUse.Wait()
+	if s.opts.ReadOnly {
+		return nil
+	}
+	if s.opts.Registerer != nil {
+		s.opts.Registerer.Unregister(s.metrics)
+	}
+	return errors.Join(s.db.Close(), s.unlock())
+}
+
+// enter marks the storage as used until s.inUse.Done is called.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.inUse.Add(1)
+	return nil
+}
+
+// Stats are figures about a Store.
+type Stats struct {
+	// Series is the number of series in memory: those with samples in the last hours.
+	Series uint64
+	// Appended and Skipped count samples since the Store was opened.
+	Appended uint64
+	Skipped  uint64
+	// SkippedBy splits Skipped by reason: out_of_order, duplicate, too_old, invalid.
+	SkippedBy map[string]uint64
+	// DiskBytes is the size of all files of the storage.
+	DiskBytes int64
+	// Oldest is the time of the oldest sample; zero when there is none.
+	Oldest time.Time
+	// Repairs is how often damage was repaired at opening.
+	Repairs int
+}
+
+// Stats returns the figures as they stand now. It walks the storage's folder:
+// call it for a page or a scrape, not per sample.
+func (s *Store) Stats() Stats {
+	st := Stats{Repairs: s.repairs}
+	s.counters.addTo(&st)
+	if err := s.enter(); err != nil {
+		return st
+	}
+	defer s.inUse.Done()
+	if n, err := fileutil.DirSize(s.opts.Dir); err == nil {
+		st.DiskBytes = n
+	}
+	if s.db != nil {
+		st.Series = s.db.Head().NumSeries()
+	}
+	if t := s.oldest(); t != math.MaxInt64 && t != math.MinInt64 {
+		st.Oldest = time.UnixMilli(t).UTC()
+	}
+	return st
+}
+
+func (s *Store) oldest() int64 {
+	if s.db == nil {
+		return s.oldestReadOnly()
+	}
+	t, err := s.db.StartTime()
+	if err != nil {
+		return math.MaxInt64
+	}
+	return t
+}

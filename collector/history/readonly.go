@@ -1,0 +1,81 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+)
+
+// readAttempts is how often a read beside the daemon is tried: it can meet a
+// round that is half written, or a block that is just being merged away.
+const readAttempts = 5
+
+func (s *Store) checkReadable() error {
+	st, err := os.Stat(s.opts.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("storage path %s does not exist; give the --storage.path of the daemon", s.opts.Dir)
+	case err != nil:
+		return fmt.Errorf("storage path %s cannot be read: %w", s.opts.Dir, err)
+	case !st.IsDir():
+		return fmt.Errorf("storage path %s is a file, not a folder; give the --storage.path of the daemon", s.opts.Dir)
+	}
+	if _, err := os.Stat(filepath.Join(s.opts.Dir, "wal")); err != nil {
+		return fmt.Errorf("storage path %s holds no history; give the --storage.path of the daemon: %w", s.opts.Dir, err)
+	}
+	return nil
+}
+
+// openReadOnly opens the storage anew for each querier: it then sees what the
+// daemon wrote in between, and queriers can be used side by side. A range that
+// reaches beyond the last block replays the write-ahead log, which takes
+// seconds on a large storage, so read wide ranges.
+func (s *Store) openReadOnly(mint, maxt int64) (q storage.Querier, err error) {
+	for range readAttempts {
+		if q, err = openReadOnlyOnce(s.opts.Dir, mint, maxt); err == nil {
+			return q, nil
+		}
+	}
+	return nil, fmt.Errorf("history: read storage path %s (run as the user who owns it): %w", s.opts.Dir, err)
+}
+
+func openReadOnlyOnce(dir string, mint, maxt int64) (storage.Querier, error) {
+	// The scratch folder holds hard links, so it must be on the same file system.
+	db, err := tsdb.OpenDBReadOnly(dir, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	q, err := db.Querier(mint, maxt)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &readOnlyQuerier{Querier: q, db: db}, nil
+}
+
+type readOnlyQuerier struct {
+	storage.Querier
+	db *tsdb.DBReadOnly
+}
+
+func (q *readOnlyQuerier) Close() error {
+	return errors.Join(q.Querier.Close(), q.db.Close())
+}
+
+func (s *Store) oldestReadOnly() int64 {
+	db, err := tsdb.OpenDBReadOnly(s.opts.Dir, "", nil)
+	if err != nil {
+		return math.MaxInt64
+	}
+	defer func() { _ = db.Close() }()
+	blocks, err := db.Blocks()
+	if err != nil || len(blocks) == 0 {
+		return math.MaxInt64
+	}
+	return blocks[0].Meta().MinTime
+}

@@ -1,0 +1,149 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// scanPoints is how many points Scan holds in memory: 34 hours of a series at 15 s.
+const scanPoints = 8192
+
+// Point is one sample of a series.
+type Point struct {
+	// T is its time in milliseconds since the epoch.
+	T int64
+	// V is its value in the unit of its series.
+	V float64
+}
+
+// IsStale says that the point marks the end of its series, and is no value.
+func (p Point) IsStale() bool { return value.IsStaleNaN(p.V) }
+
+// Scan reads the raw points of the series that match all matchers, from
+// (inclusive) to to (exclusive), so that neighbouring ranges share no point.
+// Series come in the order of their labels, points in the order of time. Stale
+// markers are left out.
+//
+// The points of a series that has more than 8192 of them come in several calls
+// of fn, one after the other. The slice is reused: it is valid until fn returns.
+// An error of fn ends the scan and is returned as it is.
+func (s *Store) Scan(ctx context.Context, from, to time.Time, matchers []*labels.Matcher, fn func(ls labels.Labels, points []Point) error) error {
+	return s.scan(ctx, from, to, matchers, false, fn)
+}
+
+// ScanWithStale is Scan with the stale markers left in, see Point.IsStale.
+func (s *Store) ScanWithStale(ctx context.Context, from, to time.Time, matchers []*labels.Matcher, fn func(ls labels.Labels, points []Point) error) error {
+	return s.scan(ctx, from, to, matchers, true, fn)
+}
+
+func (s *Store) scan(ctx context.Context, from, to time.Time, matchers []*labels.Matcher, stale bool, fn func(labels.Labels, []Point) error) (err error) {
+	mint, maxt := from.UnixMilli(), to.UnixMilli()-1
+	if maxt < mint {
+		return nil
+	}
+	q, err := s.Queryable().Querier(mint, maxt)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := q.Close(); err == nil && cerr != nil {
+			err = fmt.Errorf("history: end the scan: %w", cerr)
+		}
+	}()
+
+	buf := make([]Point, 0, 256)
+	// Without Start and End the hints would override the querier's range.
+	set := q.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...)
+	var it chunkenc.Iterator
+	for set.Next() {
+		series := set.At()
+		it = series.Iterator(it)
+		if buf, err = scanSeries(ctx, series.Labels(), it, buf[:0], stale, fn); err != nil {
+			return err
+		}
+	}
+	if err := set.Err(); err != nil {
+		return fmt.Errorf("history: scan %s to %s: %w", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339), err)
+	}
+	return nil
+}
+
+// scanSeries hands the points of one series to fn and returns the buffer for the next one.
+func scanSeries(ctx context.Context, ls labels.Labels, it chunkenc.Iterator, buf []Point, stale bool, fn func(labels.Labels, []Point) error) ([]Point, error) {
+	for vt := it.Next(); vt != chunkenc.ValNone; vt = it.Next() {
+		if vt != chunkenc.ValFloat {
+			continue // kvwatch writes floats only
+		}
+		t, v := it.At()
+		if !stale && value.IsStaleNaN(v) {
+			continue
+		}
+		if len(buf) == scanPoints {
+			if err := fn(ls, buf); err != nil {
+				return buf, err
+			}
+			buf = buf[:0]
+			if err := ctx.Err(); err != nil {
+				return buf, err
+			}
+		}
+		buf = append(buf, Point{T: t, V: v})
+	}
+	if err := it.Err(); err != nil {
+		return buf, fmt.Errorf("history: read %s: %w", ls, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return buf, err
+	}
+	if len(buf) == 0 {
+		return buf, nil
+	}
+	return buf, fn(ls, buf)
+}
+
+// Queryable returns the history for Prometheus's query engine. Each querier
+// must be closed; Close of the Store waits for that.
+func (s *Store) Queryable() storage.Queryable { return storage.QueryableFunc(s.querier) }
+
+func (s *Store) querier(mint, maxt int64) (storage.Querier, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	q, err := s.openQuerier(mint, maxt)
+	if err != nil {
+		s.inUse.Done()
+		return nil, err
+	}
+	return &querier{Querier: q, done: s.inUse.Done}, nil
+}
+
+func (s *Store) openQuerier(mint, maxt int64) (storage.Querier, error) {
+	if s.opts.ReadOnly {
+		return s.openReadOnly(mint, maxt)
+	}
+	q, err := s.db.Querier(mint, maxt)
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	return q, nil
+}
+
+// querier tells the Store when it is closed, once.
+type querier struct {
+	storage.Querier
+	done func()
+}
+
+func (q *querier) Close() error {
+	if q.done == nil {
+		return nil
+	}
+	defer func() { q.done(); q.done = nil }()
+	return q.Querier.Close()
+}
