@@ -1,0 +1,215 @@
+package alerting
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	amlabels "github.com/prometheus/alertmanager/pkg/labels"
+	"github.com/prometheus/common/model"
+)
+
+// The times of a route that says nothing else. All but GroupWait are
+// Alertmanager's; that one is shorter, since what kvwatch sees early is worth
+// little when it is told late.
+const (
+	DefaultGroupWait      = 5 * time.Second
+	DefaultGroupInterval  = 5 * time.Minute
+	DefaultRepeatInterval = 4 * time.Hour
+)
+
+// groupByAll stands for all labels in group_by.
+const groupByAll = "..."
+
+// Route is one node of the routing tree, in Alertmanager's words. What a route
+// leaves out it has from its parent.
+type Route struct {
+	// Receiver is the name of the receiver that is told.
+	Receiver string `yaml:"receiver,omitempty"`
+	// GroupBy lists the labels whose values make one incident; "..." is all of
+	// them, an empty list puts everything into one.
+	GroupBy []string `yaml:"group_by,omitempty"`
+	// Matchers choose the alerts of this route; all of them must hold.
+	Matchers []Matcher `yaml:"matchers,omitempty"`
+	// Continue lets an alert that matched go on to the routes after this one.
+	Continue bool `yaml:"continue,omitempty"`
+	// GroupWait is how long the first message of an incident waits for more
+	// alerts, GroupInterval how long the next one does, RepeatInterval after
+	// how long an unchanged incident is told again.
+	GroupWait      *model.Duration `yaml:"group_wait,omitempty"`
+	GroupInterval  *model.Duration `yaml:"group_interval,omitempty"`
+	RepeatInterval *model.Duration `yaml:"repeat_interval,omitempty"`
+	// Routes are tried in order; the first that matches takes the alert.
+	Routes []*Route `yaml:"routes,omitempty"`
+}
+
+// labelName is what group_by may hold beside "...".
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// UnmarshalYAML decodes and checks one route.
+func (r *Route) UnmarshalYAML(unmarshal func(any) error) error {
+	type plain Route
+	if err := unmarshal((*plain)(r)); err != nil {
+		return plainError(err)
+	}
+	for i, name := range r.GroupBy {
+		switch {
+		case name == groupByAll && len(r.GroupBy) > 1:
+			return fmt.Errorf("route: group_by has %q beside other labels: %q alone means all labels", groupByAll, groupByAll)
+		case name != groupByAll && !labelName.MatchString(name):
+			return fmt.Errorf("route: group_by holds %q, which is no label name", name)
+		case slices.Contains(r.GroupBy[:i], name):
+			return fmt.Errorf("route: group_by holds %q twice", name)
+		}
+	}
+	if r.GroupInterval != nil && *r.GroupInterval == 0 {
+		return errors.New("route: group_interval must be over 0s")
+	}
+	if r.RepeatInterval != nil && *r.RepeatInterval == 0 {
+		return errors.New("route: repeat_interval must be over 0s")
+	}
+	return nil
+}
+
+// Matcher is one condition on a label, in Alertmanager's syntax: `pool="chat"`,
+// `severity=~"critical|warning"`, `team!=""`.
+type Matcher struct{ m *amlabels.Matcher }
+
+// UnmarshalYAML parses the matcher.
+func (m *Matcher) UnmarshalYAML(unmarshal func(any) error) error {
+	var text string
+	if err := unmarshal(&text); err != nil {
+		return err
+	}
+	parsed, err := amlabels.ParseMatcher(text)
+	if err != nil {
+		return fmt.Errorf("matchers: %w; write label=\"value\", with =, !=, =~ or !~", err)
+	}
+	m.m = parsed
+	return nil
+}
+
+// MarshalYAML writes the matcher as it is read.
+func (m Matcher) MarshalYAML() (any, error) { return m.m.String(), nil }
+
+// node is a route with everything that it has from its parents.
+type node struct {
+	// key tells routes apart: the matchers from the root down, and the place
+	// among routes with equal ones.
+	key            string
+	receiver       string
+	groupBy        []string
+	matchers       []*amlabels.Matcher
+	goesOn         bool
+	groupWait      time.Duration
+	groupInterval  time.Duration
+	repeatInterval time.Duration
+	routes         []*node
+}
+
+// newTree builds the routing tree below r, which has no parent.
+func newTree(r *Route) *node {
+	root := &node{
+		groupWait:      DefaultGroupWait,
+		groupInterval:  DefaultGroupInterval,
+		repeatInterval: DefaultRepeatInterval,
+	}
+	return newNode(r, root, "")
+}
+
+func newNode(r *Route, parent *node, prefix string) *node {
+	n := *parent
+	n.routes = nil
+	n.goesOn = r.Continue
+	n.matchers = make([]*amlabels.Matcher, 0, len(r.Matchers))
+	for _, m := range r.Matchers {
+		n.matchers = append(n.matchers, m.m)
+	}
+	if r.Receiver != "" {
+		n.receiver = r.Receiver
+	}
+	if r.GroupBy != nil {
+		n.groupBy = slices.Sorted(slices.Values(r.GroupBy))
+	}
+	inherit(&n.groupWait, r.GroupWait)
+	inherit(&n.groupInterval, r.GroupInterval)
+	inherit(&n.repeatInterval, r.RepeatInterval)
+	n.key = prefix + matchersText(n.matchers)
+	seen := map[string]int{}
+	for _, child := range r.Routes {
+		c := newNode(child, &n, n.key+"/")
+		// Two routes with the same matchers (one of them continues) are two
+		// incidents; the second is numbered.
+		if seen[c.key]++; seen[c.key] > 1 {
+			c = newNode(child, &n, fmt.Sprintf("%s/%d:", n.key, seen[c.key]))
+		}
+		n.routes = append(n.routes, c)
+	}
+	return &n
+}
+
+func inherit(to *time.Duration, from *model.Duration) {
+	if from != nil {
+		*to = time.Duration(*from)
+	}
+}
+
+func matchersText(ms []*amlabels.Matcher) string {
+	texts := make([]string, 0, len(ms))
+	for _, m := range ms {
+		texts = append(texts, m.String())
+	}
+	slices.Sort(texts)
+	return "{" + strings.Join(texts, ",") + "}"
+}
+
+// match returns the nodes that take an alert with these labels: depth first,
+// left to right, stopping at the first that matches and does not continue.
+func (n *node) match(lbls map[string]string) []*node {
+	for _, m := range n.matchers {
+		if !m.Matches(lbls[m.Name]) {
+			return nil
+		}
+	}
+	var out []*node
+	for _, child := range n.routes {
+		got := child.match(lbls)
+		out = append(out, got...)
+		if got != nil && !child.goesOn {
+			break
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, n)
+	}
+	return out
+}
+
+// groupLabels returns the labels by which an alert is grouped at this node.
+func (n *node) groupLabels(lbls map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, value := range lbls {
+		if len(n.groupBy) == 1 && n.groupBy[0] == groupByAll || slices.Contains(n.groupBy, name) {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// groupKey names an incident: the route and the labels that it is grouped by.
+func (n *node) groupKey(groupLabels map[string]string) string {
+	var b strings.Builder
+	b.WriteString(n.key)
+	b.WriteString(":{")
+	for i, name := range sortedNames(groupLabels) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s=%q", name, groupLabels[name])
+	}
+	b.WriteString("}")
+	return b.String()
+}
