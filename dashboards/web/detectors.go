@@ -1,0 +1,149 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"kvwatch/rules"
+)
+
+// detectorView is a detector's status with how far it is from firing.
+type detectorView struct {
+	rules.DetectorStatus
+	Runbook string `json:"runbook,omitempty"`
+}
+
+func (p *page) detectorViews(statuses []rules.DetectorStatus) []detectorView {
+	views := make([]detectorView, 0, len(statuses))
+	for _, s := range statuses {
+		v := detectorView{DetectorStatus: s}
+		if _, ok := p.runbooks[s.Alert]; ok {
+			v.Runbook = "runbooks/" + s.Alert
+		}
+		views = append(views, v)
+	}
+	slices.SortStableFunc(views, func(a, b detectorView) int {
+		return cmp.Or(cmp.Compare(a.Labels["pool"], b.Labels["pool"]), cmp.Compare(a.Alert, b.Alert))
+	})
+	return views
+}
+
+// explanation is the answer of /api/v1/kvwatch/explain.
+type explanation struct {
+	Detectors []detectorView `json:"detectors"`
+	Alerts    []alertView    `json:"alerts"`
+}
+
+// explain tells where the detectors of an alert or of a pool stand, also when nothing fires.
+func (p *page) explain(w http.ResponseWriter, r *http.Request) {
+	alert, pool := r.FormValue("alert"), r.FormValue("pool")
+	out := explanation{Detectors: []detectorView{}, Alerts: []alertView{}}
+	for _, v := range p.detectorViews(p.o.Detectors()) {
+		if (alert == "" || v.Alert == alert) && (pool == "" || v.Labels["pool"] == pool) {
+			out.Detectors = append(out.Detectors, v)
+		}
+	}
+	for _, a := range p.o.Alerts() {
+		if (alert == "" || a.Name == alert) && (pool == "" || a.Labels["pool"] == pool) {
+			out.Alerts = append(out.Alerts, p.alertView(a))
+		}
+	}
+	if len(out.Detectors) == 0 && len(out.Alerts) == 0 && (alert != "" || pool != "") {
+		p.failure(w, http.StatusNotFound, "not_found",
+			fmt.Sprintf("no detector of alert %q and pool %q; without alert= and pool= all are listed", alert, pool))
+		return
+	}
+	p.success(w, out)
+}
+
+// promRule is a detector in the shape of a rule of Prometheus's /api/v1/rules.
+type promRule struct {
+	State          string            `json:"state"`
+	Name           string            `json:"name"`
+	Query          string            `json:"query"`
+	Duration       float64           `json:"duration"`
+	KeepFiringFor  float64           `json:"keepFiringFor"`
+	Labels         map[string]string `json:"labels"`
+	Annotations    map[string]string `json:"annotations"`
+	Alerts         []promAlert       `json:"alerts"`
+	Health         string            `json:"health"`
+	EvaluationTime float64           `json:"evaluationTime"`
+	LastEvaluation time.Time         `json:"lastEvaluation"`
+	Type           string            `json:"type"`
+}
+
+type promGroup struct {
+	Name           string     `json:"name"`
+	File           string     `json:"file"`
+	Rules          []promRule `json:"rules"`
+	Interval       float64    `json:"interval"`
+	Limit          int        `json:"limit"`
+	EvaluationTime float64    `json:"evaluationTime"`
+	LastEvaluation time.Time  `json:"lastEvaluation"`
+}
+
+// rules answers /api/v1/rules with one group that holds the built-in
+// detectors. They are no PromQL; their query is the series that shows their alerts.
+func (p *page) rules(w http.ResponseWriter, r *http.Request) {
+	groups := []promGroup{}
+	if kind := r.FormValue("type"); kind == "" || kind == "alert" {
+		now := p.o.Now()
+		groups = append(groups, promGroup{
+			Name: "kvwatch", File: "built in", Interval: p.o.Interval.Seconds(), LastEvaluation: now,
+			Rules: promRules(p.o.Detectors(), p.o.Alerts(), now),
+		})
+	}
+	p.success(w, map[string]any{"groups": groups})
+}
+
+func promRules(detectors []rules.DetectorStatus, alerts []rules.Alert, now time.Time) []promRule {
+	var names []string
+	for _, d := range detectors {
+		names = append(names, d.Alert)
+	}
+	for _, a := range alerts {
+		names = append(names, a.Name)
+	}
+	slices.Sort(names)
+	list := []promRule{}
+	for _, name := range slices.Compact(names) {
+		active := promAlerts(alerts, name)
+		list = append(list, promRule{
+			State: ruleState(active), Name: name, Query: fmt.Sprintf("kvwatch_alerts{alertname=%q}", name),
+			Labels: map[string]string{}, Annotations: map[string]string{"summary": standing(detectors, name)},
+			Alerts: active, Health: "ok", LastEvaluation: now, Type: "alerting",
+		})
+	}
+	return list
+}
+
+func ruleState(active []promAlert) string {
+	state := "inactive"
+	for _, a := range active {
+		if a.State == rules.StateFiring {
+			return "firing"
+		}
+		state = "pending"
+	}
+	return state
+}
+
+// standing joins what the detectors of one alert say of themselves.
+func standing(detectors []rules.DetectorStatus, name string) string {
+	var parts []string
+	for _, d := range detectors {
+		if d.Alert != name {
+			continue
+		}
+		if pool := d.Labels["pool"]; pool != "" {
+			parts = append(parts, pool+": "+d.Text)
+		} else {
+			parts = append(parts, d.Text)
+		}
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,147 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"kvwatch/rules"
+)
+
+// value is one number with what a person must know to trust it. Value is nil
+// when it is unknown, and then Reason says why.
+type value struct {
+	Value   *float64 `json:"value"`
+	Unit    string   `json:"unit,omitempty"`
+	Quality string   `json:"quality"`
+	// Trust says the quality in words; empty when there is nothing to say.
+	Trust  string `json:"trust,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	From   string `json:"from,omitempty"`
+}
+
+// siblings are the labels that tell series of one name and owner apart.
+var siblings = []string{"window", "reason", "by", "cause", "prompt", "slo", "position", "switch"}
+
+// add puts a recorded series under its short name; a summary is spread over its quantiles.
+func (vs values) add(name string, r rules.Recorded) {
+	key := name
+	for _, label := range siblings {
+		if l := r.Labels.Get(label); l != "" {
+			key += ":" + l
+		}
+	}
+	if r.Summary == nil {
+		v := newValue(r)
+		vs[key] = v
+		if strings.HasPrefix(key, "queue_waiting_requests:") {
+			vs.sum("queue_waiting_requests", v)
+		}
+		return
+	}
+	for _, q := range r.Summary.Quantiles {
+		v := newValue(r)
+		v.Value = finite(q.Value, r.Known)
+		vs[key+":"+strconv.FormatFloat(q.Q, 'g', -1, 64)] = v
+	}
+	if len(r.Summary.Quantiles) == 0 {
+		vs[key] = unknownOf(newValue(r))
+	}
+}
+
+// sum adds a part to a total. A total is known as soon as one part is: the
+// reasons for waiting that an engine does not tell apart are simply not there.
+func (vs values) sum(key string, part value) {
+	total, ok := vs[key]
+	if !ok || total.Value == nil {
+		vs[key] = part
+		return
+	}
+	if part.Value != nil {
+		added := *total.Value + *part.Value
+		total.Value = &added
+		vs[key] = total
+	}
+}
+
+func newValue(r rules.Recorded) value {
+	v := value{
+		Value:   finite(r.Value, r.Known),
+		Unit:    unitOf(r.Labels.Get(labels.MetricName)),
+		Quality: string(r.Quality),
+		Trust:   trust(r.Quality, r.Coverage),
+		Reason:  r.Reason,
+		From:    r.From,
+	}
+	if v.Value == nil {
+		return unknownOf(v)
+	}
+	return v
+}
+
+// unknownOf makes sure that an unknown value says why.
+func unknownOf(v value) value {
+	v.Value = nil
+	if v.Reason == "" {
+		v.Reason = "not known, and no reason was given"
+	}
+	return v
+}
+
+// finite returns nil for what is no number: JSON has no NaN, and unknown is never zero.
+func finite(f float64, known bool) *float64 {
+	if !known || math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil
+	}
+	return &f
+}
+
+// unitOf reads the unit off a series' name, as the names of DESIGN section 7 hold it.
+func unitOf(name string) string {
+	switch name = strings.TrimSuffix(name, "_total"); {
+	case strings.HasSuffix(name, "_ratio"), strings.HasSuffix(name, "_ratio_baseline"):
+		return "ratio"
+	case strings.HasSuffix(name, "_tokens_per_second"):
+		return "tokens/s"
+	case strings.HasSuffix(name, "_seconds"):
+		return "seconds"
+	case strings.HasSuffix(name, "_tokens"):
+		return "tokens"
+	case strings.HasSuffix(name, "_prompts"):
+		return "prompts"
+	case strings.HasSuffix(name, "_requests"):
+		return "requests"
+	case strings.HasSuffix(name, "_seats"):
+		return "seats"
+	default:
+		return ""
+	}
+}
+
+// trust says a quality in words that a person on call understands.
+func trust(q rules.Quality, coverage float64) string {
+	switch q {
+	case rules.QualityOK:
+		return ""
+	case rules.QualityPartial:
+		if coverage > 0 {
+			return fmt.Sprintf("covers %.0f %% of the requests", coverage*100)
+		}
+		return "covers a part of the requests"
+	case rules.QualityStale:
+		return "stale: no fresh scrape"
+	case rules.QualityReset:
+		return "a counter restarted inside the window"
+	case rules.QualitySampled:
+		return "one worker of several answered"
+	case rules.QualityAbsent:
+		return "not available"
+	case rules.QualityVersionStep:
+		return "the meaning changed with a version"
+	default:
+		return string(q)
+	}
+}
