@@ -1,0 +1,85 @@
+# kvwatch: what can be made. `make help` lists it.
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+.DEFAULT_GOAL := help
+
+# Left out: what a build from a tarball (no git) cannot tell.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GO      ?= go
+# The tools are pinned and built by Go itself, from a module file of their own.
+TOOL    := $(GO) tool -modfile=deploy/tools/go.mod
+TESTS   := $(TOOL) gotestsum --format pkgname --format-hide-empty-pkg --format-icons text --hide-summary skipped --post-run-command deploy/ci/verdict
+FUZZTIME ?= 30s
+step     = @printf '\n== %s\n' "$(1)"
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## the daemon on a simulated fleet with an incident, nothing to set up
+	$(GO) run ./cmd/kvwatch demo
+
+.PHONY: build
+build: ## static binaries in bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
+	@ls -l bin/
+
+.PHONY: test
+test: setup vet lint test-race ## everything that has to hold before a change goes in (sets up what it needs)
+
+.PHONY: setup
+setup: ## what the tests need beside Go (gcc, chromium), by apt-get and only where missing
+	$(call step,setup)
+	@deploy/ci/setup
+
+.PHONY: vet
+vet:
+	$(call step,go vet)
+	$(GO) vet ./...
+	$(GO) vet -tags slow ./...
+
+.PHONY: lint
+lint: ## golangci-lint with .golangci.yml; gofumpt and goimports are part of it
+	$(call step,golangci-lint)
+	$(TOOL) golangci-lint config verify
+	$(TOOL) golangci-lint run ./...
+
+.PHONY: fmt
+fmt: ## gofumpt and goimports over everything
+	$(TOOL) golangci-lint fmt ./...
+
+.PHONY: test-race
+test-race: ## the tests alone, with the race detector
+	$(call step,go test -race)
+	$(TESTS) -- -race -count=1 -timeout 20m ./...
+
+.PHONY: slow
+slow: setup ## everything, what takes long too (build tag slow), three times in random order
+	$(call step,go test -race -tags slow)
+	$(TESTS) -- -race -tags slow -count=3 -shuffle=on -timeout 90m ./...
+
+.PHONY: bench
+bench: ## all benchmarks, with allocations
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (30s)
+	@deploy/ci/fuzz $(FUZZTIME)
+
+.PHONY: vuln
+vuln: ## govulncheck, where the vulnerability database can be reached
+	@deploy/ci/vuln
+
+.PHONY: dashboards
+dashboards: ## writes dashboards/grafana/*.json again from the Go code
+	$(GO) generate ./dashboards/...
+
+.PHONY: image
+image: build ## a container image from deploy/docker/Dockerfile, by buildah, podman or docker
+	@deploy/docker/build '$(VERSION)'
+
+.PHONY: clean
+clean: ## removes bin/
+	rm -rf bin
