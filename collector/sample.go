@@ -37,7 +37,9 @@ type Round struct {
 	// It never holds a secret.
 	Reason string
 	// Samples holds the wanted series of the page, and always the sample of
-	// the target's own `up` series (1 when State is StateUp, else 0).
+	// the target's own `up` series (1 when State is StateUp, else 0). The last
+	// round of a target that is no longer one has none, StateUnknown, and all
+	// its series in Stale, `up` included.
 	Samples []Sample
 	// Stale lists series that were exposed the round before and are gone now.
 	// A failed scrape makes all of the target's series stale.

@@ -11,7 +11,8 @@ const (
 	StateUnknown State = "unknown"
 	// StateUp is a page that was read whole and holds known families.
 	StateUp State = "up"
-	// StateDown is a refused or reset connection, or a name that does not resolve.
+	// StateDown is a refused or reset connection, a name that does not resolve,
+	// or an HTTP status that no other state stands for (500).
 	StateDown State = "down"
 	// StateTimeout is a scrape that took longer than scrape_timeout.
 	StateTimeout State = "timeout"

@@ -55,4 +55,6 @@ type TargetStatus struct {
 	// Sampled says that several workers answer behind one address, so that
 	// counters cannot be rated.
 	Sampled bool `json:"sampled,omitempty"`
+	// Warning says what is not right with a target that is read all the same.
+	Warning string `json:"warning,omitempty"`
 }

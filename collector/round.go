@@ -1,0 +1,158 @@
+package collector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// failure is why a round has no page.
+type failure struct {
+	state  State
+	reason string
+}
+
+// rounds makes the rounds of one target out of its pages and failures. Live
+// scrapes and recordings share it. It is not safe for concurrent use.
+type rounds struct {
+	target *Target
+	limits Limits
+	reader *pageReader
+	up     *Series
+	round  Round
+}
+
+func newRounds(t Target, limits Limits) *rounds {
+	return &rounds{
+		target: &t,
+		limits: limits,
+		reader: newReaderOf(t, limits),
+		up:     &Series{Labels: labels.NewBuilder(t.Labels).Set(labels.MetricName, Up).Labels()},
+	}
+}
+
+// newReaderOf gives the page reader a target of its own: the one in the rounds
+// is shared with whoever was handed a round, and never changes.
+func newReaderOf(t Target, limits Limits) *pageReader { return newPageReader(&t, limits) }
+
+// page makes a round of a body. Where reading the body itself fails, explain
+// says why. The round is valid until the next call.
+func (r *rounds) page(body io.Reader, contentType string, at time.Time, explain func(error) failure) (*Round, pageInfo) {
+	watched := &watchedBody{body: body}
+	samples, stale, info, err := r.read(watched, contentType, at)
+	if watched.err != nil {
+		return r.failed(explain(watched.err), at), info
+	}
+	if err != nil {
+		return r.failed(pageFailure(err), at), info
+	}
+	if info.Source != "" && info.Source != r.target.Source {
+		recognised := *r.target
+		recognised.Source = info.Source
+		r.target = &recognised
+	}
+	r.round = Round{
+		Target: r.target, Time: at, State: StateUp,
+		Samples: append(samples, Sample{Series: r.up, Value: 1}), Stale: stale,
+	}
+	return &r.round, info
+}
+
+// failed makes a round of a failure.
+func (r *rounds) failed(f failure, at time.Time) *Round {
+	r.round = Round{
+		Target: r.target, Time: at, State: f.state, Reason: f.reason,
+		Samples: append(r.round.Samples[:0], Sample{Series: r.up, Value: 0}), Stale: r.lose(),
+	}
+	return &r.round
+}
+
+// gone makes the last round of a target that is no longer one.
+func (r *rounds) gone(at time.Time) *Round {
+	r.round = Round{
+		Target: r.target, Time: at, State: StateUnknown, Reason: "no longer a target",
+		Stale: append(r.lose(), r.up),
+	}
+	return &r.round
+}
+
+// read is the reader's, with a panic turned into an error: a page must not
+// take the other targets down.
+func (r *rounds) read(body io.Reader, contentType string, at time.Time) (samples []Sample, stale []*Series, info pageInfo, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			samples, stale, err = nil, nil, &panicError{value: p, stack: stack()}
+		}
+	}()
+	return r.reader.read(body, contentType, at)
+}
+
+// lose is the reader's; a reader that panics is replaced.
+func (r *rounds) lose() (stale []*Series) {
+	defer func() {
+		if p := recover(); p != nil {
+			stale, r.reader = nil, newReaderOf(*r.target, r.limits)
+		}
+	}()
+	return r.reader.lose()
+}
+
+// pageFailure says what a reader's error means.
+func pageFailure(err error) failure {
+	if page, ok := errors.AsType[*PageError](err); ok {
+		return failure{page.State, page.Reason}
+	}
+	if p, ok := errors.AsType[*panicError](err); ok {
+		return failure{StateNotMetrics, "kvwatch itself failed on this page, please report it: " + p.Error()}
+	}
+	return failure{StateNotMetrics, "the page cannot be read: " + err.Error()}
+}
+
+// panicError is a panic while reading a page. The value is told only where it
+// comes from the runtime: any other could quote the page.
+type panicError struct {
+	value any
+	stack string
+}
+
+func (e *panicError) Error() string {
+	if err, ok := e.value.(runtime.Error); ok {
+		return fmt.Sprintf("%v at %s", err, e.stack)
+	}
+	return "panic at " + e.stack
+}
+
+// stack names the function that panicked, file and line.
+func stack() string {
+	pcs := make([]uintptr, 16)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	for {
+		f, more := frames.Next()
+		if f.Function != "" && f.Function != "runtime.gopanic" && f.Function != "runtime.goPanicIndex" && f.Function != "runtime.panicmem" && f.Function != "runtime.sigpanic" {
+			return fmt.Sprintf("%s:%d", f.Function, f.Line)
+		}
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
+
+// watchedBody remembers the error that ended a body, so that a broken
+// connection is told from a bad page.
+type watchedBody struct {
+	body io.Reader
+	err  error
+}
+
+// Read implements io.Reader.
+func (w *watchedBody) Read(b []byte) (int, error) {
+	n, err := w.body.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err
+}

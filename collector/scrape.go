@@ -1,0 +1,230 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+)
+
+const (
+	// acceptHeader prefers the text format, in which all versions give the same
+	// names. Some frontends give OpenMetrics whatever is asked for.
+	acceptHeader = "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"
+	// slowGateway is how long a scrape of a gateway may take before it is told:
+	// the page is made by the process that serves the requests.
+	slowGateway = 2 * time.Second
+	// drainBytes is how much of a refused body is read so that its connection can be used again.
+	drainBytes = 64 << 10
+)
+
+// targetScraper scrapes one target, again and again. Its scrape method is
+// called by one goroutine at a time; status may be called by any.
+type targetScraper struct {
+	found  found
+	client *http.Client
+	gzips  *sync.Pool // of *gzip.Reader
+	sink   func(context.Context, *Round)
+	logger *slog.Logger
+	rounds *rounds
+	// warning is what discovery has to say about the target.
+	warning string
+
+	mu     sync.Mutex
+	public TargetStatus
+}
+
+func (s *targetScraper) status() TargetStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.public
+}
+
+// scrape reads the page once, hands the round on and reports it. now is when
+// the scrape begins; only its duration is taken from a clock here.
+func (s *targetScraper) scrape(ctx context.Context, now time.Time) {
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, s.found.timeout)
+	defer cancel()
+	round, info, redirected := s.fetch(limited, now)
+	if ctx.Err() != nil {
+		return // shutting down: that is not the target's failure
+	}
+	round.Duration = time.Since(began)
+	s.sink(ctx, round)
+	s.report(round, info, redirected)
+}
+
+// fetch makes the request and reads what comes back.
+func (s *targetScraper) fetch(ctx context.Context, now time.Time) (round *Round, info pageInfo, redirected bool) {
+	explain := func(err error) failure { return explainBody(err, s.found.timeout) }
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.found.address, http.NoBody)
+	if err != nil {
+		return s.rounds.failed(failure{StateDown, "the target's address cannot be asked: check its host, port, metrics_path and params"}, now), info, false
+	}
+	req.Header.Set("Accept", acceptHeader)
+	req.Header.Set("Accept-Encoding", "gzip")
+	req.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", strconv.FormatFloat(s.found.timeout.Seconds(), 'f', -1, 64))
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return s.rounds.failed(s.explainRequest(err), now), info, false
+	}
+	defer resp.Body.Close()
+	redirected = resp.Request != nil && resp.Request.URL.Path != req.URL.Path
+	if f := s.explainStatus(resp); f != nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, drainBytes)
+		return s.rounds.failed(*f, now), info, redirected
+	}
+	body, done, f := s.decoded(resp)
+	if f != nil {
+		return s.rounds.failed(*f, now), info, redirected
+	}
+	defer done()
+	round, info = s.rounds.page(body, resp.Header.Get("Content-Type"), now, explain)
+	if redirected && round.State != StateUp && info.Bytes == 0 && round.State == StateNoMetrics {
+		round.State = StateRedirect
+		round.Reason = fmt.Sprintf("the server redirects to %s and gives an empty page there: set metrics_path to the page itself", resp.Request.URL.Path)
+	}
+	return round, info, redirected
+}
+
+// decoded undoes the body's compression. The limit of the page counts what
+// comes out of it.
+func (s *targetScraper) decoded(resp *http.Response) (body io.Reader, done func(), f *failure) {
+	switch encoding := resp.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+		return resp.Body, func() {}, nil
+	case "gzip":
+		zr, _ := s.gzips.Get().(*gzip.Reader)
+		if zr == nil {
+			zr = new(gzip.Reader)
+		}
+		done = func() { s.gzips.Put(zr) }
+		err := zr.Reset(resp.Body)
+		if errors.Is(err, io.EOF) {
+			return http.NoBody, done, nil
+		}
+		if err != nil {
+			done()
+			why := explainBody(err, s.found.timeout)
+			return nil, nil, &why
+		}
+		return zr, done, nil
+	default:
+		return nil, nil, &failure{StateNotMetrics, fmt.Sprintf("the page is compressed with %q, though only gzip was asked for: check what proxies it", clip(encoding))}
+	}
+}
+
+// report keeps the round for people and logs when the state flips.
+func (s *targetScraper) report(round *Round, info pageInfo, redirected bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.public
+	if p.State != round.State {
+		s.logFlip(p.State, round)
+		p.State, p.Since = round.State, round.Time
+	}
+	p.Source, p.Reason = round.Target.Source, round.Reason
+	p.LastScrape, p.Duration = round.Time, round.Duration
+	p.Samples, p.Sampled = 0, info.Sampled
+	if round.State == StateUp {
+		p.Samples = len(round.Samples) - 1 // without up
+		if !maps.Equal(p.From, info.From) {
+			p.From = maps.Clone(info.From)
+		}
+	}
+	p.Warning = s.warnings(round, info, redirected)
+}
+
+func (s *targetScraper) logFlip(from State, round *Round) {
+	level := slog.LevelWarn
+	if round.State == StateUp {
+		level = slog.LevelInfo
+	}
+	s.logger.LogAttrs(context.Background(), level, "Target changed its state",
+		slog.String("job", round.Target.Labels.Get(model.JobLabel)),
+		slog.String("instance", round.Target.Labels.Get(model.InstanceLabel)),
+		slog.String("url", round.Target.URL),
+		slog.String("from", string(from)), slog.String("to", string(round.State)),
+		slog.String("reason", round.Reason))
+}
+
+// warnings says what a person should know of a target that is up.
+func (s *targetScraper) warnings(round *Round, info pageInfo, redirected bool) string {
+	var ws []string
+	if s.warning != "" {
+		ws = append(ws, s.warning)
+	}
+	if round.Target.Source == SourceLiteLLM && round.Duration > slowGateway {
+		ws = append(ws, fmt.Sprintf("the scrape took %.1f s, in which the gateway's worker serves nobody: use its dedicated metrics port, fewer labels or a longer scrape_interval", round.Duration.Seconds()))
+	}
+	if redirected && round.State == StateUp {
+		ws = append(ws, "the page is reached by a redirect: set metrics_path to the page itself")
+	}
+	if info.Sampled {
+		ws = append(ws, "several workers answer behind one address, each with counters of its own, so that counters are not rated: use the multiprocess mode")
+	}
+	return strings.Join(ws, "; ")
+}
+
+// newClient makes the HTTP client of a job. It follows one redirect, to the
+// same host only: the key goes along.
+func newClient(c *ScrapeConfig, userAgent string) (*http.Client, error) {
+	client, err := config.NewClientFromConfig(c.HTTPClientConfig, c.JobName, config.WithUserAgent(userAgent))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.where(), err)
+	}
+	follow := c.HTTPClientConfig.FollowRedirects
+	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if !follow || len(via) > 1 || !sameHost(req.URL, via[0].URL) {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	return client, nil
+}
+
+// sameHost says whether a redirect stays on the scheme, host and port asked.
+func sameHost(to, from *url.URL) bool {
+	return to.Scheme == from.Scheme && strings.EqualFold(to.Host, from.Host)
+}
+
+// inherit takes over the series and the state of the scraper before this one,
+// which has ended.
+func (s *targetScraper) inherit(old *targetScraper) {
+	s.rounds = old.rounds
+	public := old.status()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	public.URL, public.Warning = s.public.URL, s.public.Warning
+	s.public = public
+	target := *s.rounds.target
+	target.URL = public.URL
+	s.rounds.target = &target
+}
+
+// retire hands on the target's last round, in which all its series go stale.
+func (s *targetScraper) retire(ctx context.Context) {
+	if ctx.Err() == nil {
+		s.sink(ctx, s.rounds.gone(time.Now()))
+	}
+}
+
+// warn replaces what discovery has to say about the target.
+func (s *targetScraper) warn(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.warning = text
+}
