@@ -4,7 +4,7 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory
 .DEFAULT_GOAL := help
 
-# Left out: what a build from a tarball (no git) cannot tell.
+# A build from a tarball, without git, cannot tell.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO      ?= go
 # The tools are pinned and built by Go itself, from a module file of their own.
@@ -23,7 +23,7 @@ demo: ## the daemon on a simulated fleet with an incident, nothing to set up
 
 .PHONY: build
 build: ## static binaries in bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
+	deploy/ci/build '$(VERSION)' bin/ ./cmd/...
 	@ls -l bin/
 
 .PHONY: test
@@ -77,7 +77,7 @@ dashboards: ## writes dashboards/grafana/*.json again from the Go code
 	$(GO) generate ./dashboards/...
 
 .PHONY: image
-image: build ## a container image from deploy/docker/Dockerfile, by buildah, podman or docker
+image: ## a container image from deploy/docker/Dockerfile, by buildah, podman or docker
 	@deploy/docker/build '$(VERSION)'
 
 .PHONY: clean
