@@ -1,5 +1,11 @@
 package collector
 
+import (
+	"fmt"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
 // Limits bound what one page may hold. A page over a limit is refused whole.
 type Limits struct {
 	// BodyBytes is the size of the decoded body in bytes.
@@ -21,4 +27,20 @@ func DefaultLimits() Limits {
 		LabelNameLength:  256,
 		LabelValueLength: 16 << 10,
 	}
+}
+
+// check refuses a series whose labels are over a limit.
+func (l Limits) check(exposed labels.Labels) error {
+	if n := exposed.Len() - 1; n > l.LabelsPerSeries { // the name is no label of its own
+		return &PageError{StateTooLarge, fmt.Sprintf("a series has %d labels, more than %d; raise label_limit if that is expected", n, l.LabelsPerSeries)}
+	}
+	return exposed.Validate(func(label labels.Label) error {
+		if n := len(label.Name); n > l.LabelNameLength {
+			return &PageError{StateTooLarge, fmt.Sprintf("a label name is %d bytes long, more than %d; raise label_name_length_limit if that is expected", n, l.LabelNameLength)}
+		}
+		if n := len(label.Value); n > l.LabelValueLength {
+			return &PageError{StateTooLarge, fmt.Sprintf("a label value is %d bytes long, more than %d; raise label_value_length_limit if that is expected", n, l.LabelValueLength)}
+		}
+		return nil
+	})
 }

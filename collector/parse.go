@@ -1,22 +1,54 @@
 package collector
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
 	"io"
+	"strings"
 	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // pageReader reads the pages of one target, one after another, and remembers
 // the series it has seen. It is not safe for concurrent use.
+//
+// Most of a page is not wanted: its lines are dropped by their name alone. Of
+// the rest most was seen before: it is found by the hash of the text before the
+// value, and only the value is parsed. What is left is decoded by Prometheus's
+// own parser.
 type pageReader struct {
 	target *Target
 	limits Limits
+	lines  lineReader
+	seed   maphash.Seed
+	sums   *sums
+	// base are the target's labels, kept makes those of a series from them.
+	base    labels.Labels
+	kept    *labels.Builder
+	scratch []byte
+
+	workers workers
+	// start is process_start_time_seconds on the last page, 0 where not exposed.
+	start float64
+	// source is what the last page was recognised as; nil before.
+	source *source
+	// from is never changed once it was handed out.
+	from map[string]string
+	// exemplars says that the text format of this target carries OpenMetrics' exemplars.
+	exemplars bool
+
+	page page
 }
 
 // pageInfo is what a page tells beside its samples.
 type pageInfo struct {
 	// Source is the kind that the page was recognised as.
 	Source string
-	// From gives for each canonical family the exposed name that was read.
+	// From gives for each canonical family the exposed name that was read. It
+	// is not to be changed.
 	From map[string]string
 	// ProcessStart is process_start_time_seconds; 0 where it is not exposed.
 	ProcessStart float64
@@ -24,11 +56,12 @@ type pageInfo struct {
 	Sampled bool
 	// Bytes is the size of the body.
 	Bytes int64
-	// Wanted is the number of wanted lines on the page.
+	// Wanted is the number of wanted samples on the page, before they are summed.
 	Wanted int
-	// BadLines is the number of wanted lines that could not be read, and of
-	// values that are no numbers (NaN, Inf).
+	// BadLines is the number of lines that could not be read.
 	BadLines int
+	// NotNumbers is the number of wanted samples that are NaN or infinite; they are left out.
+	NotNumbers int
 }
 
 // PageError is a body that cannot be taken.
@@ -36,24 +69,268 @@ type PageError struct {
 	// State is one of StateNoMetrics, StateNotMetrics, StateTruncated,
 	// StateTooLarge and StateMetricsDisabled.
 	State State
-	// Reason says in plain words what is wrong and what to do.
+	// Reason says in plain words what is wrong and what to do. It quotes
+	// nothing of the page.
 	Reason string
 }
 
-// Error implements error.
+// Error gives the reason.
 func (e *PageError) Error() string { return e.Reason }
 
 func newPageReader(t *Target, limits Limits) *pageReader {
-	return &pageReader{target: t, limits: limits}
+	p := &pageReader{target: t, limits: limits, seed: maphash.MakeSeed(), sums: newSums()}
+	p.kept = labels.NewBuilder(labels.EmptyLabels())
+	t.Labels.Range(func(l labels.Label) {
+		if !strings.HasPrefix(l.Name, "__") {
+			p.kept.Set(l.Name, l.Value)
+		}
+	})
+	p.base = p.kept.Labels()
+	p.page.best = make([]*sampleName, len(registered.families))
+	p.page.kinds = make([]sourceSeen, len(registered.sources))
+	return p
 }
 
 // read streams one body. Samples and stale are valid until the next call.
-// contentType is the response's header; "" is text 0.0.4.
+// contentType is the response's header; "" is text 0.0.4. A body that cannot be
+// taken gives a *PageError and changes nothing; other errors are the body's own.
 func (p *pageReader) read(body io.Reader, contentType string, at time.Time) (samples []Sample, stale []*Series, info pageInfo, err error) {
-	_, _, _ = body, contentType, at
-	return nil, nil, pageInfo{}, &PageError{State: StateNoMetrics, Reason: "not yet read"}
+	p.page.reset(isOpenMetrics(contentType) || p.exemplars)
+	p.sums.begin()
+	err = p.lines.each(body, p.limits.BodyBytes, p.line)
+	info = pageInfo{Bytes: p.lines.bytes, Wanted: p.page.wanted, BadLines: p.page.bad, NotNumbers: p.page.notNumbers}
+	if err != nil {
+		return nil, nil, info, err
+	}
+	src := p.recognise()
+	if src != nil {
+		info.Source = src.name
+	}
+	if err := p.judge(src, isOpenMetrics(contentType)); err != nil {
+		return nil, nil, info, err
+	}
+	p.take(src, at)
+	info.From, info.ProcessStart, info.Sampled = p.from, p.start, p.workers.takeTurns()
+	return p.sums.samples, p.sums.stale, info, nil
 }
 
 // lose marks all series stale after a failed scrape and returns them, each
-// once. When the target recovers the same *Series come back.
-func (p *pageReader) lose() []*Series { return nil }
+// once; the slice is valid until the next call. When the target recovers the
+// same *Series come back.
+func (p *pageReader) lose() []*Series { return p.sums.lose() }
+
+// take makes the page the last one.
+func (p *pageReader) take(src *source, at time.Time) {
+	pg := &p.page
+	known := pg.start != 0 || p.start != 0
+	restarted := known && pg.start != p.start
+	p.sums.take(pg.chosen(src), known, restarted)
+	p.source, p.start = src, pg.start
+	if pg.start != 0 {
+		p.workers.process(pg.start, at)
+	} else {
+		for _, b := range pg.births {
+			p.workers.born(b.series, b.value, at)
+		}
+	}
+	p.noteNames(src)
+	if len(p.sums.inputs) > 2*p.limits.Series {
+		p.sums.forget(1)
+	}
+}
+
+// noteNames updates from, by a new map where something changed.
+func (p *pageReader) noteNames(src *source) {
+	n, same := 0, true
+	for _, name := range p.page.best {
+		if name == nil || !name.family.of(src) {
+			continue
+		}
+		n++
+		same = same && p.from[name.family.name] == name.exposed
+	}
+	if same && n == len(p.from) {
+		return
+	}
+	p.from = make(map[string]string, n)
+	for _, name := range p.page.best {
+		if name != nil && name.family.of(src) {
+			p.from[name.family.name] = name.exposed
+		}
+	}
+}
+
+// recognise tells what kind of page it is: what the target says, else the kind
+// with the most wanted samples, else the one whose families are at least
+// declared, or named.
+func (p *pageReader) recognise() *source {
+	if src := registered.named(p.target.Source); src != nil {
+		return src
+	}
+	var found *source
+	most := 0
+	for i, src := range registered.sources {
+		if score := p.page.kinds[i].score(); score > most {
+			found, most = src, score
+		}
+	}
+	return found
+}
+
+// line reads one line; a last one may have no end.
+func (p *pageReader) line(line []byte, ended bool) error {
+	line = bytes.Trim(line, " \t\r")
+	if len(line) == 0 {
+		return nil
+	}
+	if line[0] == '#' {
+		p.page.comment(line, ended)
+		return nil
+	}
+	name, ok := p.page.nameOf(line)
+	if ok && name != nil {
+		var err error
+		if ok, err = p.sample(line, name, ended); err != nil {
+			return err
+		}
+	}
+	switch {
+	case ok:
+	case !ended:
+		p.page.broken = true
+	default:
+		p.page.bad++
+		p.page.html = p.page.html || line[0] == '<'
+	}
+	return nil
+}
+
+// sample reads a wanted line; false when it cannot be read.
+func (p *pageReader) sample(line []byte, name *sampleName, ended bool) (bool, error) {
+	pg := &p.page
+	end := seriesEnd(line, len(pg.last), pg.openMetrics)
+	if end < 0 {
+		return false, nil
+	}
+	value, ok := valueAfter(line[end:], pg.openMetrics)
+	if !ok {
+		return p.exemplar(line, name, ended)
+	}
+	pg.good++
+	series := maphash.Bytes(p.seed, line[:end])
+	if name.created {
+		pg.born(series, value)
+		return true, nil
+	}
+	if pg.wanted++; pg.wanted > p.limits.Series {
+		return false, &PageError{StateTooLarge, fmt.Sprintf("the page holds more than %d wanted samples; raise sample_limit if that is expected", p.limits.Series)}
+	}
+	in, known := p.sums.inputs[series]
+	if !known {
+		var err error
+		if in, err = p.admit(line, name); err != nil {
+			var refused *PageError
+			if errors.As(err, &refused) {
+				return false, refused
+			}
+			return false, nil
+		}
+		p.sums.inputs[series] = in
+	}
+	return p.value(in, value, ended), nil
+}
+
+// value notes a wanted sample; false when it cannot be used.
+func (p *pageReader) value(in *input, value float64, ended bool) bool {
+	pg := &p.page
+	if in.out == nil {
+		pg.foreign++
+		return true
+	}
+	if isNotNumber(value) {
+		pg.notNumbers++
+		return true
+	}
+	if !ended && in.state == inputLive && in.out.family.kind.counts() && value < in.last {
+		return false // digits are missing
+	}
+	if !p.sums.see(in, value) {
+		return false // the line is there twice
+	}
+	pg.found(in.name)
+	if in.name.family.name == ProcessStart {
+		pg.start = value
+	}
+	return true
+}
+
+// exemplar reads a line of the text format once more as OpenMetrics, which
+// some servers mix in.
+func (p *pageReader) exemplar(line []byte, name *sampleName, ended bool) (bool, error) {
+	if p.page.openMetrics || !bytes.Contains(line, []byte(" # {")) {
+		return false, nil
+	}
+	p.page.openMetrics, p.exemplars = true, true
+	return p.sample(line, name, ended)
+}
+
+// admit decodes a series that was not seen before.
+func (p *pageReader) admit(line []byte, name *sampleName) (*input, error) {
+	p.scratch = append(append(p.scratch[:0], line...), '\n')
+	exposed, err := decodeSeries(p.scratch, p.page.openMetrics)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.limits.check(exposed); err != nil {
+		return nil, err
+	}
+	in := &input{name: name}
+	src := name.family.source
+	if src != nil && src.foreign != "" && exposed.Has(src.foreign) {
+		return in, nil
+	}
+	lset, err := p.keep(exposed, name)
+	if err != nil {
+		return nil, err
+	}
+	in.out = p.sums.outputOf(lset, name.family)
+	return in, nil
+}
+
+// keep gives the labels that a series is passed on with: the target's own, its
+// canonical name and those that its family keeps. Where both have a label the
+// page's counts. "None" and "" are as good as absent.
+func (p *pageReader) keep(exposed labels.Labels, name *sampleName) (labels.Labels, error) {
+	p.kept.Reset(p.base)
+	p.kept.Set(labels.MetricName, name.name)
+	src := name.family.source
+	if src != nil {
+		for _, l := range src.labels {
+			p.keepOne(exposed, l, src)
+		}
+	}
+	for _, l := range name.family.labels {
+		p.keepOne(exposed, l, src)
+	}
+	if name.bucket {
+		bound, ok := parseValue([]byte(exposed.Get(labels.BucketLabel)))
+		if !ok {
+			return labels.EmptyLabels(), errors.New("bucket without bound")
+		}
+		p.kept.Set(labels.BucketLabel, labels.FormatOpenMetricsFloat(bound))
+	}
+	return p.kept.Labels(), nil
+}
+
+func (p *pageReader) keepOne(exposed labels.Labels, label string, src *source) {
+	value := exposed.Get(label)
+	if value == "" {
+		value = exposed.Get(src.renames[label])
+	}
+	if value == "" || value == "None" {
+		value = src.defaults[label]
+	}
+	if value != "" {
+		p.kept.Set(label, value)
+	}
+}

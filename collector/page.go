@@ -1,0 +1,255 @@
+package collector
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// page is what is known of the page that is being read.
+type page struct {
+	openMetrics bool
+	// last is the name of the last line and lastName what it is read as, nil
+	// when it is not wanted: the lines of a family follow each other.
+	last     []byte
+	lastName *sampleName
+	// best is each family's best exposed name so far; ranked says that one had several.
+	best   []*sampleName
+	ranked bool
+	// kinds is what was seen of each source, in the order of the registry.
+	kinds []sourceSeen
+
+	// good and bad count what is, and is not, of a metrics page: lines that are
+	// wanted, and the first line of each name that is not.
+	good, bad int
+	// html says that a bad line begins as HTML does.
+	html bool
+	// broken says that the last line is cut.
+	broken bool
+	// eof says that OpenMetrics' end mark was seen.
+	eof bool
+
+	wanted, notNumbers int
+	// foreign counts series that another server re-exports.
+	foreign int
+	start   float64
+	births  []birth
+}
+
+// sourceSeen is what a page holds of one source.
+type sourceSeen struct {
+	wanted int
+	// declared is a TYPE line of a wanted family, named a name that is the
+	// source's, remains what stays when its metrics are switched off.
+	declared, named, remains bool
+}
+
+// birth is the value of one _created sample.
+type birth struct {
+	series uint64
+	value  float64
+}
+
+func (pg *page) reset(openMetrics bool) {
+	clear(pg.best)
+	clear(pg.kinds)
+	*pg = page{openMetrics: openMetrics, last: pg.last[:0], best: pg.best, kinds: pg.kinds, births: pg.births[:0]}
+}
+
+// score orders the sources that a page could be of.
+func (s sourceSeen) score() int {
+	switch {
+	case s.wanted > 0:
+		return 2 + s.wanted
+	case s.declared:
+		return 2
+	case s.named:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// comment reads a line that begins with #.
+func (pg *page) comment(line []byte, ended bool) {
+	if bytes.Equal(line, []byte("# EOF")) {
+		pg.eof = true
+		return
+	}
+	declares := bytes.HasPrefix(line, []byte("# TYPE "))
+	if !declares && !bytes.HasPrefix(line, []byte("# HELP ")) {
+		return
+	}
+	if !ended {
+		pg.broken = true
+		return
+	}
+	pg.good++
+	if declares && pg.wanted == 0 {
+		name, _, _ := bytes.Cut(line[len("# TYPE "):], []byte(" "))
+		pg.declare(name)
+	}
+}
+
+// declare notes a family that is declared, be it without samples.
+func (pg *page) declare(name []byte) {
+	pg.name(name)
+	if n, ok := registered.declared[string(name)]; ok && n.family.source != nil {
+		pg.kinds[n.family.source.id].declared = true
+	}
+}
+
+// name notes to which sources a name points.
+func (pg *page) name(name []byte) {
+	for i, src := range registered.sources {
+		seen := &pg.kinds[i]
+		seen.named = seen.named || src.owns(name)
+		seen.remains = seen.remains || hasAnyPrefix(name, src.disabled...)
+	}
+}
+
+// nameOf finds what a sample line is read as; nil for a line that is not
+// wanted, false for one that is none. Of the lines that are not wanted only the
+// first of each name is looked at.
+func (pg *page) nameOf(line []byte) (*sampleName, bool) {
+	if n := len(pg.last); n > 0 && n < len(line) && (line[n] == '{' || line[n] == ' ') && bytes.Equal(line[:n], pg.last) {
+		return pg.lastName, true
+	}
+	n := nameEnd(line)
+	if n == 0 && line[0] == '{' { // a name in quotes is none of ours
+		_, err := decodeSeries(append(bytes.Clone(line), '\n'), pg.openMetrics)
+		if err == nil {
+			pg.good++
+		}
+		return nil, err == nil
+	}
+	if n == 0 || n == len(line) || line[n] != '{' && line[n] != ' ' && line[n] != '\t' {
+		pg.last = pg.last[:0]
+		return nil, false
+	}
+	pg.last = append(pg.last[:0], line[:n]...)
+	pg.lastName = registered.samples[string(pg.last)]
+	if pg.lastName != nil {
+		return pg.lastName, true
+	}
+	if !looksLikeSample(line, n) {
+		pg.last = pg.last[:0]
+		return nil, false
+	}
+	pg.good++
+	pg.name(line[:n])
+	return nil, true
+}
+
+// looksLikeSample is the cheap look at a line that is not wanted. Exemplars do
+// not matter to it.
+func looksLikeSample(line []byte, nameLen int) bool {
+	end := seriesEnd(line, nameLen, true)
+	if end < 0 {
+		return false
+	}
+	_, ok := valueAfter(line[end:], true)
+	return ok
+}
+
+// found notes that a family was read under a name.
+func (pg *page) found(name *sampleName) {
+	best := pg.best[name.family.id]
+	switch {
+	case best == nil:
+		pg.best[name.family.id] = name
+	case best.rank == name.rank:
+	default:
+		pg.ranked = true
+		if name.rank < best.rank {
+			pg.best[name.family.id] = name
+		}
+	}
+	if src := name.family.source; src != nil {
+		pg.kinds[src.id].wanted++
+	}
+}
+
+// born notes a _created sample where the process' start is not exposed.
+func (pg *page) born(series uint64, value float64) {
+	if pg.start == 0 && len(pg.births) < maxBirths && !isNotNumber(value) {
+		pg.births = append(pg.births, birth{series, value})
+	}
+}
+
+// chosen says which inputs count: those of the page's source, and of a family
+// under several names those of the best. It is nil when all do.
+func (pg *page) chosen(src *source) func(*input) bool {
+	others := false
+	for i, seen := range pg.kinds {
+		others = others || seen.wanted > 0 && registered.sources[i] != src
+	}
+	if !others && !pg.ranked {
+		return nil
+	}
+	return func(in *input) bool {
+		f := in.name.family
+		return f.of(src) && pg.best[f.id].rank == in.name.rank
+	}
+}
+
+// judge says what is wrong with the page as a whole, as a *PageError.
+func (p *pageReader) judge(src *source, endMark bool) error {
+	pg := &p.page
+	switch {
+	case pg.good == 0 && pg.bad == 0 && !pg.broken && !pg.eof:
+		return &PageError{StateNoMetrics, "the page is empty; " + hintFor(src)}
+	case pg.bad > pg.good || pg.good == 0 && pg.broken:
+		return &PageError{StateNotMetrics, notMetrics(pg.html)}
+	case pg.broken || openHistogram(p.lines.last):
+		return &PageError{StateTruncated, fmt.Sprintf("the page of %d bytes ends in the middle of a line or a histogram", p.lines.bytes)}
+	case endMark && !pg.eof:
+		return &PageError{StateTruncated, fmt.Sprintf("the page of %d bytes lacks the # EOF that ends an OpenMetrics page", p.lines.bytes)}
+	}
+	return p.judgeFamilies(src)
+}
+
+// judgeFamilies says why a page holds nothing of its source.
+func (p *pageReader) judgeFamilies(src *source) error {
+	pg := &p.page
+	if src != nil && (pg.kinds[src.id].wanted > 0 || pg.kinds[src.id].declared && pg.foreign == 0) {
+		return nil
+	}
+	if pg.foreign > 0 {
+		return &PageError{StateNoMetrics, "the page is a router's that repeats the series of its engines; scrape the engines themselves"}
+	}
+	was := src
+	if was == nil {
+		was = p.source
+	}
+	if was != nil {
+		if seen := pg.kinds[was.id]; seen.remains && !seen.named {
+			return &PageError{StateMetricsDisabled, "the server runs but exposes no " + was.name + " metrics; start it without --disable-log-stats"}
+		}
+	}
+	for i, other := range registered.sources {
+		if other != src && pg.kinds[i].wanted > 0 {
+			return &PageError{StateNoMetrics, fmt.Sprintf("the page is of a %s server but the target's source is %s; correct the source", other.name, src.name)}
+		}
+	}
+	return &PageError{StateNoMetrics, "the page holds no known metric family; " + hintFor(src)}
+}
+
+func hintFor(src *source) string {
+	if src == nil {
+		return "point the target at the metrics page of a vLLM or LiteLLM server"
+	}
+	return src.hint
+}
+
+func notMetrics(html bool) string {
+	if html {
+		return "the page is HTML, not metrics; check the port and metrics_path"
+	}
+	return "the body is no metrics page in text format; check the port and metrics_path"
+}
+
+// openHistogram says whether a page's last line is a bucket with others to follow.
+func openHistogram(line []byte) bool {
+	n := nameEnd(line)
+	return bytes.HasSuffix(line[:n], []byte(suffixBucket)) && bytes.Contains(line, []byte(`le="`)) && !bytes.Contains(line, []byte(`le="+Inf"`))
+}
