@@ -51,12 +51,13 @@ func (s *Store) Append(ctx context.Context, at time.Time, samples []collector.Sa
 	if s.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	if err := s.enter(); err != nil {
+	db, err := s.enterToAppend(at)
+	if err != nil {
 		return err
 	}
-	defer s.inUse.Done()
+	defer s.leave()
 
-	r := round{store: s, app: s.db.AppenderV2(ctx), at: at.UnixMilli()}
+	r := round{store: s, app: db.AppenderV2(ctx), at: at.UnixMilli()}
 	for _, smp := range samples {
 		r.append(smp.Series, smp.Value)
 	}
@@ -65,7 +66,7 @@ func (s *Store) Append(ctx context.Context, at time.Time, samples []collector.Sa
 		r.append(series, marker)
 	}
 	if err := r.app.Commit(); err != nil {
-		return fmt.Errorf("history: the round of %s was not stored: %w", at.UTC().Format(time.RFC3339), explain(s.opts.Dir, err))
+		return s.fail(at, fmt.Errorf("history: the round of %s was not stored: %w", at.UTC().Format(time.RFC3339), explain(s.opts.Dir, err)))
 	}
 	total := len(samples) + len(stale)
 	s.counters.appended.Add(uint64(total - r.skipped))

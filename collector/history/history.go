@@ -65,20 +65,25 @@ type Options struct {
 
 // Store is the history on disk. All its methods are safe for concurrent use.
 type Store struct {
-	opts    Options
-	log     *slog.Logger
-	metrics *prometheus.Registry
-
-	db     *tsdb.DB // nil when read-only
-	unlock func() error
-	// epoch tells the refs that this Store cached from those of another one.
-	epoch    uint64
+	opts     Options
+	log      *slog.Logger
+	unlock   func() error
 	counters counters
 
-	mu      sync.Mutex // protects closed, and the start of inUse
-	closed  bool
-	inUse   sync.WaitGroup // rounds being stored and queries being read
+	mu   sync.Mutex // protects all below; held while the database is opened and closed
+	idle *sync.Cond // users is 0
+	// users counts the rounds being stored and the queries being read.
+	users  int
+	closed bool
+	// db is nil when read-only, and while it could not be opened again.
+	db      *tsdb.DB
+	metrics *prometheus.Registry
+	// epoch tells the refs that were cached of this db from those of another one.
+	epoch   uint64
 	repairs int
+	// failed is why the last round could not be written at failedAt, in round time.
+	failed   error
+	failedAt time.Time
 }
 
 // Open opens the storage, replays its write-ahead log and repairs it where it
@@ -87,13 +92,23 @@ func Open(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, log: o.Logger, metrics: prometheus.NewRegistry(), epoch: newEpoch()}
-	open := s.openWritable
+	s := &Store{opts: o, log: o.Logger}
+	s.idle = sync.NewCond(&s.mu)
 	if o.ReadOnly {
-		open = s.checkReadable
+		if err := checkReadable(o.Dir); err != nil {
+			return nil, err
+		}
+		return s, nil
 	}
-	if err := open(); err != nil {
+	// The lock comes before anything else: the database clears temporary
+	// folders while it opens, and they may be those of a running daemon.
+	unlock, err := lock(o.Dir)
+	if err != nil {
 		return nil, err
+	}
+	s.unlock = unlock
+	if err := s.openDB(); err != nil {
+		return nil, errors.Join(err, unlock())
 	}
 	return s, nil
 }
@@ -115,24 +130,35 @@ func (o *Options) complete() error {
 	return nil
 }
 
-func (s *Store) openWritable() (err error) {
-	// The lock comes before anything else: the database clears temporary
-	// folders while it opens, and they may be those of a running daemon.
-	s.unlock, err = lock(s.opts.Dir)
-	if err != nil {
-		return err
+func (s *Store) openDB() error {
+	if err := ensureRoom(s.opts.Dir); err != nil {
+		return explain(s.opts.Dir, err)
 	}
-	s.db, err = tsdb.Open(s.opts.Dir, s.log, s.metrics, tsdbOptions(s.opts), nil)
+	metrics := prometheus.NewRegistry()
+	db, err := tsdb.Open(s.opts.Dir, s.log, metrics, tsdbOptions(s.opts), nil)
 	if err != nil {
-		return errors.Join(explain(s.opts.Dir, err), s.unlock())
+		return explain(s.opts.Dir, err)
 	}
-	s.noteRepairs()
 	if s.opts.Registerer != nil {
-		if err := s.opts.Registerer.Register(s.metrics); err != nil {
-			return errors.Join(fmt.Errorf("history: register the metrics of the storage: %w", err), s.db.Close(), s.unlock())
+		if err := s.opts.Registerer.Register(metrics); err != nil {
+			return errors.Join(fmt.Errorf("history: register the metrics of the storage: %w", err), db.Close())
 		}
 	}
+	s.db, s.metrics, s.epoch = db, metrics, newEpoch()
+	s.noteRepairs()
 	return nil
+}
+
+func (s *Store) closeDB() error {
+	if s.db == nil {
+		return nil
+	}
+	if s.opts.Registerer != nil {
+		s.opts.Registerer.Unregister(s.metrics)
+	}
+	err := s.db.Close()
+	s.db = nil
+	return err
 }
 
 // tsdbOptions sets what the Prometheus server sets on top of the library's
@@ -157,12 +183,14 @@ func (s *Store) noteRepairs() {
 		s.log.Warn("Reading the storage's own metrics failed", "err", err)
 		return
 	}
+	repairs := 0
 	for _, f := range families {
 		if f.GetName() == "prometheus_tsdb_wal_corruptions_total" {
-			s.repairs = int(f.GetMetric()[0].GetCounter().GetValue())
+			repairs = int(f.GetMetric()[0].GetCounter().GetValue())
 		}
 	}
-	if s.repairs > 0 {
+	s.repairs += repairs
+	if repairs > 0 {
 		s.log.Warn("The write-ahead log was damaged and has been repaired; samples after the damage are lost",
 			"path", s.opts.Dir)
 	}
@@ -171,31 +199,44 @@ func (s *Store) noteRepairs() {
 // Close waits for the rounds and queries under way, then closes the storage.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	wasClosed := s.closed
-	s.closed = true
-	s.mu.Unlock()
-	if wasClosed {
+	defer s.mu.Unlock()
+	if s.closed {
 		return nil
 	}
-	s.inUse.Wait()
+	s.closed = true
+	for s.users > 0 {
+		s.idle.Wait()
+	}
 	if s.opts.ReadOnly {
 		return nil
 	}
-	if s.opts.Registerer != nil {
-		s.opts.Registerer.Unregister(s.metrics)
-	}
-	return errors.Join(s.db.Close(), s.unlock())
+	return errors.Join(s.closeDB(), s.unlock())
 }
 
-// enter marks the storage as used until s.inUse.Done is called.
-func (s *Store) enter() error {
+// enter returns the database and keeps it open until leave is called.
+func (s *Store) enter() (*tsdb.DB, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.enterLocked()
+}
+
+func (s *Store) enterLocked() (*tsdb.DB, error) {
 	if s.closed {
-		return ErrClosed
+		return nil, ErrClosed
 	}
-	s.inUse.Add(1)
-	return nil
+	if s.db == nil && !s.opts.ReadOnly {
+		return nil, s.failed
+	}
+	s.users++
+	return s.db, nil
+}
+
+func (s *Store) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.idle.Broadcast()
+	}
 }
 
 // Stats are figures about a Store.
@@ -218,31 +259,26 @@ type Stats struct {
 // Stats returns the figures as they stand now. It walks the storage's folder:
 // call it for a page or a scrape, not per sample.
 func (s *Store) Stats() Stats {
-	st := Stats{Repairs: s.repairs}
+	var st Stats
 	s.counters.addTo(&st)
-	if err := s.enter(); err != nil {
+	db, err := s.enter()
+	if err != nil {
 		return st
 	}
-	defer s.inUse.Done()
+	defer s.leave()
 	if n, err := fileutil.DirSize(s.opts.Dir); err == nil {
 		st.DiskBytes = n
 	}
-	if s.db != nil {
-		st.Series = s.db.Head().NumSeries()
+	if db == nil {
+		st.Oldest = oldestReadOnly(s.opts.Dir)
+		return st
 	}
-	if t := s.oldest(); t != math.MaxInt64 && t != math.MinInt64 {
+	st.Series = db.Head().NumSeries()
+	if t, err := db.StartTime(); err == nil && t != math.MaxInt64 { // MaxInt64: empty
 		st.Oldest = time.UnixMilli(t).UTC()
 	}
+	s.mu.Lock()
+	st.Repairs = s.repairs
+	s.mu.Unlock()
 	return st
-}
-
-func (s *Store) oldest() int64 {
-	if s.db == nil {
-		return s.oldestReadOnly()
-	}
-	t, err := s.db.StartTime()
-	if err != nil {
-		return math.MaxInt64
-	}
-	return t
 }

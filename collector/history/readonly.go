@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
@@ -16,18 +16,18 @@ import (
 // round that is half written, or a block that is just being merged away.
 const readAttempts = 5
 
-func (s *Store) checkReadable() error {
-	st, err := os.Stat(s.opts.Dir)
+func checkReadable(dir string) error {
+	st, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("storage path %s does not exist; give the --storage.path of the daemon", s.opts.Dir)
+		return fmt.Errorf("storage path %s does not exist; give the --storage.path of the daemon", dir)
 	case err != nil:
-		return fmt.Errorf("storage path %s cannot be read: %w", s.opts.Dir, err)
+		return fmt.Errorf("storage path %s cannot be read: %w", dir, err)
 	case !st.IsDir():
-		return fmt.Errorf("storage path %s is a file, not a folder; give the --storage.path of the daemon", s.opts.Dir)
+		return fmt.Errorf("storage path %s is a file, not a folder; give the --storage.path of the daemon", dir)
 	}
-	if _, err := os.Stat(filepath.Join(s.opts.Dir, "wal")); err != nil {
-		return fmt.Errorf("storage path %s holds no history; give the --storage.path of the daemon: %w", s.opts.Dir, err)
+	if _, err := os.Stat(filepath.Join(dir, "wal")); err != nil {
+		return fmt.Errorf("storage path %s holds no history; give the --storage.path of the daemon: %w", dir, err)
 	}
 	return nil
 }
@@ -36,13 +36,13 @@ func (s *Store) checkReadable() error {
 // daemon wrote in between, and queriers can be used side by side. A range that
 // reaches beyond the last block replays the write-ahead log, which takes
 // seconds on a large storage, so read wide ranges.
-func (s *Store) openReadOnly(mint, maxt int64) (q storage.Querier, err error) {
+func openReadOnly(dir string, mint, maxt int64) (q storage.Querier, err error) {
 	for range readAttempts {
-		if q, err = openReadOnlyOnce(s.opts.Dir, mint, maxt); err == nil {
+		if q, err = openReadOnlyOnce(dir, mint, maxt); err == nil {
 			return q, nil
 		}
 	}
-	return nil, fmt.Errorf("history: read storage path %s (run as the user who owns it): %w", s.opts.Dir, err)
+	return nil, fmt.Errorf("read storage path %s (run as the user who owns it): %w", dir, err)
 }
 
 func openReadOnlyOnce(dir string, mint, maxt int64) (storage.Querier, error) {
@@ -67,15 +67,16 @@ func (q *readOnlyQuerier) Close() error {
 	return errors.Join(q.Querier.Close(), q.db.Close())
 }
 
-func (s *Store) oldestReadOnly() int64 {
-	db, err := tsdb.OpenDBReadOnly(s.opts.Dir, "", nil)
+// oldestReadOnly knows of blocks only; the last hours would need a replay.
+func oldestReadOnly(dir string) time.Time {
+	db, err := tsdb.OpenDBReadOnly(dir, "", nil)
 	if err != nil {
-		return math.MaxInt64
+		return time.Time{}
 	}
 	defer func() { _ = db.Close() }()
 	blocks, err := db.Blocks()
 	if err != nil || len(blocks) == 0 {
-		return math.MaxInt64
+		return time.Time{}
 	}
-	return blocks[0].Meta().MinTime
+	return time.UnixMilli(blocks[0].Meta().MinTime).UTC()
 }

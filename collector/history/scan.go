@@ -112,38 +112,33 @@ func scanSeries(ctx context.Context, ls labels.Labels, it chunkenc.Iterator, buf
 func (s *Store) Queryable() storage.Queryable { return storage.QueryableFunc(s.querier) }
 
 func (s *Store) querier(mint, maxt int64) (storage.Querier, error) {
-	if err := s.enter(); err != nil {
+	db, err := s.enter()
+	if err != nil {
 		return nil, err
 	}
-	q, err := s.openQuerier(mint, maxt)
+	var q storage.Querier
+	if db == nil {
+		q, err = openReadOnly(s.opts.Dir, mint, maxt)
+	} else {
+		q, err = db.Querier(mint, maxt)
+	}
 	if err != nil {
-		s.inUse.Done()
-		return nil, err
+		s.leave()
+		return nil, fmt.Errorf("history: open a query: %w", err)
 	}
-	return &querier{Querier: q, done: s.inUse.Done}, nil
-}
-
-func (s *Store) openQuerier(mint, maxt int64) (storage.Querier, error) {
-	if s.opts.ReadOnly {
-		return s.openReadOnly(mint, maxt)
-	}
-	q, err := s.db.Querier(mint, maxt)
-	if err != nil {
-		return nil, fmt.Errorf("history: %w", err)
-	}
-	return q, nil
+	return &querier{Querier: q, leave: s.leave}, nil
 }
 
 // querier tells the Store when it is closed, once.
 type querier struct {
 	storage.Querier
-	done func()
+	leave func()
 }
 
 func (q *querier) Close() error {
-	if q.done == nil {
+	if q.leave == nil {
 		return nil
 	}
-	defer func() { q.done(); q.done = nil }()
+	defer func() { q.leave(); q.leave = nil }()
 	return q.Querier.Close()
 }

@@ -1,0 +1,94 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/prometheus/tsdb"
+)
+
+// retryAfter is how long, in round time, a storage that could not be written is
+// left alone.
+const retryAfter = time.Minute
+
+// fail notes that a round could not be written.
+//
+// It can leave half a record in the write-ahead log. The database would write
+// on behind it, and at the next start its repair would throw away everything
+// from there on: rounds that Append had called committed. So nothing more is
+// written until the database has been opened again, which cuts the half record off.
+func (s *Store) fail(at time.Time, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed, s.failedAt = err, at
+	return err
+}
+
+// enterToAppend is enter for a round of the time at. After a failure it opens
+// the database again first, as soon as nobody reads it.
+func (s *Store) enterToAppend(at time.Time) (*tsdb.DB, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil && !s.closed {
+		since := at.Sub(s.failedAt)
+		if s.users > 0 || (since >= 0 && since < retryAfter) {
+			return nil, s.failed
+		}
+		if err := s.reopen(); err != nil {
+			s.failed, s.failedAt = err, at
+			return nil, err
+		}
+		s.log.Info("The storage can be written again", "path", s.opts.Dir)
+	}
+	return s.enterLocked()
+}
+
+func (s *Store) reopen() error {
+	if err := ensureRoom(s.opts.Dir); err != nil {
+		return explain(s.opts.Dir, err)
+	}
+	if err := s.closeDB(); err != nil {
+		s.log.Warn("Closing the storage after a failed write", "path", s.opts.Dir, "err", err)
+	}
+	if err := s.openDB(); err != nil {
+		return err
+	}
+	s.failed = nil
+	return nil
+}
+
+// ensureRoom fails when there is no room to rewrite the largest file of the
+// write-ahead log. A repair does that, and one that runs out of room half-way
+// loses what it has not rewritten yet.
+func ensureRoom(dir string) error {
+	need := int64(1 << 20)
+	segments, err := os.ReadDir(filepath.Join(dir, "wal"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range segments {
+		if st, err := e.Info(); err == nil && st.Mode().IsRegular() {
+			need = max(need, st.Size()+1<<20)
+		}
+	}
+	return reserve(filepath.Join(dir, "room.tmp"), need)
+}
+
+// reserve writes a file of that size and removes it again.
+func reserve(path string, size int64) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(path)) }()
+	for zeros := make([]byte, 1<<20); size > 0; size -= int64(len(zeros)) {
+		if _, err := f.Write(zeros[:min(size, int64(len(zeros)))]); err != nil {
+			return fmt.Errorf("no room to repair the write-ahead log if that is needed: %w", err)
+		}
+	}
+	return nil
+}
