@@ -1,31 +1,127 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// Handler serves the metrics page of engine i under every path. While the
-// engine is down the connection is cut without an answer.
+// tickEvery is how often Run lets simulated time catch up with the clock.
+const tickEvery = 50 * time.Millisecond
+
+// contentType is what both servers send with their pages.
+const contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+// Handler serves engine i: its page under /metrics, its version under /version
+// and its health under /health. While the engine is down, connections are cut
+// without an answer.
 func (f *Fleet) Handler(i int) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = f.EnginePage(i, w) })
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		servePage(w, func(page *bytes.Buffer) error { return f.EnginePage(i, page) })
+	})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"version":"0.32.0"}`)
+	})
+	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	return mux
 }
 
 // GatewayHandler serves the gateway's page under /metrics/ and redirects
-// /metrics there, as LiteLLM does.
+// /metrics there, as LiteLLM does. Unlike LiteLLM it asks for no key.
 func (f *Fleet) GatewayHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = f.GatewayPage(w) })
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		servePage(w, func(page *bytes.Buffer) error { return f.GatewayPage(page) })
+	})
+	mux.Handle("GET /metrics", http.RedirectHandler("/metrics/", http.StatusTemporaryRedirect))
+	return mux
 }
 
-// Run drives Step from the wall clock, speed simulated seconds a second, until
-// ctx ends.
-func (f *Fleet) Run(ctx context.Context, _ float64) error {
-	<-ctx.Done()
-	return nil
+// servePage answers with a page, or not at all when its process is down.
+func servePage(w http.ResponseWriter, write func(*bytes.Buffer) error) {
+	var page bytes.Buffer
+	if err := write(&page); errors.Is(err, ErrDown) {
+		panic(http.ErrAbortHandler)
+	} else if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	_, _ = w.Write(page.Bytes()) // the client has gone: nobody to tell
+}
+
+// Run drives Step from the wall clock, speed simulated seconds a second from
+// where the simulation is now, until ctx ends.
+func (f *Fleet) Run(ctx context.Context, speed float64) error {
+	if speed <= 0 {
+		return fmt.Errorf("speed %g: must be positive", speed)
+	}
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	began, from := time.Now(), f.Truth().Now
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			f.Step(from + time.Duration(float64(now.Sub(began))*speed))
+		}
+	}
 }
 
 // Serve listens on free ports of 127.0.0.1, one per engine and one for the
-// gateway, until ctx ends, and returns their host:port.
-func (f *Fleet) Serve(_ context.Context) (engines []string, gateway string, err error) {
-	return nil, "", nil
+// gateway, and returns their host:port. The servers stop when ctx ends. Nothing
+// moves until Run is called.
+func (f *Fleet) Serve(ctx context.Context) (engines []string, gateway string, err error) {
+	var listeners []net.Listener
+	var listen net.ListenConfig
+	for range f.config.Engines + 1 {
+		l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			for _, l := range listeners {
+				_ = l.Close()
+			}
+			return nil, "", fmt.Errorf("serve the simulated fleet: %w", err)
+		}
+		listeners = append(listeners, l)
+		engines = append(engines, l.Addr().String())
+	}
+	last := len(engines) - 1
+	go func() { _ = f.ServeOn(ctx, listeners) }()
+	return engines[:last], engines[last], nil
+}
+
+// ServeOn serves on listeners that are open already, one per engine and the
+// last one for the gateway, until ctx ends. It closes them.
+func (f *Fleet) ServeOn(ctx context.Context, listeners []net.Listener) error {
+	if len(listeners) != f.config.Engines+1 {
+		return fmt.Errorf("serve the simulated fleet: %d listeners for %d engines and a gateway", len(listeners), f.config.Engines)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for i, l := range listeners {
+		handler := f.GatewayHandler()
+		if i < f.config.Engines {
+			handler = f.Handler(i)
+		}
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+		group.Go(func() error {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+		group.Go(func() error {
+			<-ctx.Done()
+			return server.Close()
+		})
+	}
+	return group.Wait()
 }
