@@ -61,7 +61,7 @@ type Collector struct {
 
 	// mu protects all below.
 	mu   sync.Mutex
-	ctx  context.Context //nolint:containedctx // of Run: loops begin under it when targets are found later.
+	ctx  context.Context // of Run; loops begin under it whenever targets are found
 	jobs []*job
 	// groups is what discovery last told, by job; nil before it told anything.
 	groups  map[string][]*targetgroup.Group

@@ -3,7 +3,6 @@ package collector
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -123,11 +122,11 @@ func plainWords(text, where string) string {
 	if strings.HasPrefix(rest, "scrape_configs") || strings.HasPrefix(rest, "global") {
 		return text
 	}
-	if m := regexp.MustCompile(`^field (.+) not found in type `).FindStringSubmatch(rest); m != nil {
-		return fmt.Sprintf("%s%s: unknown key %q", line, where, m[1])
+	if key, _, ok := strings.Cut(rest, " not found in type "); ok {
+		return fmt.Sprintf("%s%s: unknown key %q", line, where, strings.TrimPrefix(key, "field "))
 	}
-	if m := regexp.MustCompile("(?s)^cannot unmarshal .* into (.+)$").FindStringSubmatch(rest); m != nil {
-		return fmt.Sprintf("%s%s: wrong kind of value, %s is expected", line, where, kindName(m[1]))
+	if i := strings.LastIndex(rest, " into "); i >= 0 && strings.HasPrefix(rest, "cannot unmarshal ") {
+		return fmt.Sprintf("%s%s: wrong kind of value, %s is expected", line, where, kindName(rest[i+len(" into "):]))
 	}
 	return line + where + ": " + rest
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -112,12 +111,19 @@ func publicURL(u *url.URL) string {
 	public := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	params := u.Query()
 	for name := range params {
-		if regexp.MustCompile(`(?i)key|token|secret|passw|auth|cred|sig`).MatchString(name) {
+		if soundsSecret(name) {
 			params[name] = []string{"redacted"}
 		}
 	}
 	public.RawQuery = params.Encode()
 	return public.String()
+}
+
+func soundsSecret(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"key", "token", "secret", "pass", "auth", "cred", "sig"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
 }
 
 // twin is a target that was found twice.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -24,6 +25,8 @@ type rounds struct {
 	reader *pageReader
 	up     *Series
 	round  Round
+	// down holds the one sample of a failed round.
+	down [1]Sample
 }
 
 func newRounds(t Target, limits Limits) *rounds {
@@ -64,10 +67,8 @@ func (r *rounds) page(body io.Reader, contentType string, at time.Time, explain 
 
 // failed makes a round of a failure.
 func (r *rounds) failed(f failure, at time.Time) *Round {
-	r.round = Round{
-		Target: r.target, Time: at, State: f.state, Reason: f.reason,
-		Samples: append(r.round.Samples[:0], Sample{Series: r.up, Value: 0}), Stale: r.lose(),
-	}
+	r.down[0] = Sample{Series: r.up, Value: 0}
+	r.round = Round{Target: r.target, Time: at, State: f.state, Reason: f.reason, Samples: r.down[:], Stale: r.lose()}
 	return &r.round
 }
 
@@ -132,7 +133,7 @@ func stack() string {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
 	for {
 		f, more := frames.Next()
-		if f.Function != "" && f.Function != "runtime.gopanic" && f.Function != "runtime.goPanicIndex" && f.Function != "runtime.panicmem" && f.Function != "runtime.sigpanic" {
+		if f.Function != "" && !strings.HasPrefix(f.Function, "runtime.") {
 			return fmt.Sprintf("%s:%d", f.Function, f.Line)
 		}
 		if !more {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -93,7 +92,7 @@ func (s *targetScraper) fetch(ctx context.Context, now time.Time) (round *Round,
 	}
 	defer done()
 	round, info = s.rounds.page(body, resp.Header.Get("Content-Type"), now, explain)
-	if redirected && round.State != StateUp && info.Bytes == 0 && round.State == StateNoMetrics {
+	if redirected && round.State == StateNoMetrics && info.Bytes == 0 {
 		round.State = StateRedirect
 		round.Reason = fmt.Sprintf("the server redirects to %s and gives an empty page there: set metrics_path to the page itself", resp.Request.URL.Path)
 	}
@@ -141,9 +140,7 @@ func (s *targetScraper) report(round *Round, info pageInfo, redirected bool) {
 	p.Samples, p.Sampled = 0, info.Sampled
 	if round.State == StateUp {
 		p.Samples = len(round.Samples) - 1 // without up
-		if !maps.Equal(p.From, info.From) {
-			p.From = maps.Clone(info.From)
-		}
+		p.From = info.From
 	}
 	p.Warning = s.warnings(round, info, redirected)
 }
@@ -172,6 +169,12 @@ func (s *targetScraper) warnings(round *Round, info pageInfo, redirected bool) s
 	}
 	if redirected && round.State == StateUp {
 		ws = append(ws, "the page is reached by a redirect: set metrics_path to the page itself")
+	}
+	if info.BadLines > 0 && round.State == StateUp {
+		ws = append(ws, fmt.Sprintf("%d lines of the page could not be read", info.BadLines))
+	}
+	if info.NotNumbers > 0 && round.State == StateUp {
+		ws = append(ws, fmt.Sprintf("%d values of the page are NaN or infinite and were left out", info.NotNumbers))
 	}
 	if info.Sampled {
 		ws = append(ws, "several workers answer behind one address, each with counters of its own, so that counters are not rated: use the multiprocess mode")
