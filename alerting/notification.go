@@ -44,6 +44,9 @@ type Notification struct {
 	GroupLabels map[string]string
 	// Reason says why this notification goes out.
 	Reason Reason
+	// Sequence counts what the receiver took of this incident before; it stays
+	// the same when a notification is tried again.
+	Sequence int
 	// Alerts are firing or resolved: firing first, the worst first, the oldest
 	// first among equals.
 	Alerts []rules.Alert

@@ -59,9 +59,8 @@ type traits struct {
 
 // environment is what the daemon gives to its receivers.
 type environment struct {
-	externalURL string
-	stdout      io.Writer
-	logger      *slog.Logger
+	stdout io.Writer
+	logger *slog.Logger
 }
 
 // kinds is the table of receivers by kind. It is only written by init.

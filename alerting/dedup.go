@@ -1,0 +1,107 @@
+package alerting
+
+import (
+	"reflect"
+	"time"
+
+	"kvwatch/rules"
+)
+
+// question is whether an integration must be told about an incident.
+type question struct {
+	now    time.Time
+	alerts []rules.Alert
+	known  entry
+	traits traits
+	node   *node
+}
+
+// reason decides it and says why. It is a function of the question alone.
+func (q question) reason() Reason {
+	firing := statusOf(q.alerts) == rules.StateFiring
+	switch {
+	case !firing && !q.open():
+		return ReasonNone
+	case !firing:
+		return q.end()
+	case !q.open(), q.known.Sent == nil:
+		return ReasonFirst
+	}
+	if r := q.compare(); r != ReasonNone {
+		return r
+	}
+	switch {
+	case q.known.Intent != nil:
+		return ReasonUnfinished
+	case q.now.Sub(q.known.Sent.NotifiedAt) >= q.node.repeatInterval:
+		return ReasonRepeat
+	case q.traits.edits && q.stale():
+		return ReasonChanged
+	}
+	return ReasonNone
+}
+
+// open says that the integration was told, or may have been told, of an
+// incident whose end it was not told of.
+func (q question) open() bool { return q.known.Tried && !q.known.Over }
+
+// end is the reason when nothing fires any more.
+func (q question) end() Reason {
+	switch {
+	case !q.traits.sendResolved:
+		return ReasonNone
+	case q.known.Sent == nil:
+		return ReasonMissed
+	default:
+		return ReasonResolved
+	}
+}
+
+// compare holds the alerts that fire against those that were told.
+func (q question) compare() Reason {
+	told := firingKeys(q.known.Sent.Alerts)
+	reason := ReasonNone
+	for _, a := range q.alerts {
+		if a.State == rules.StateFiring && !told[a.Key()] {
+			reason = ReasonNewAlerts
+		}
+	}
+	if rank(worst(q.alerts)) > rank(worst(q.known.Sent.Alerts)) {
+		return ReasonSeverity
+	}
+	if reason != ReasonNone || !q.traits.sendResolved {
+		return reason
+	}
+	now := firingKeys(q.alerts)
+	for key := range told {
+		if !now[key] {
+			return ReasonSomeResolved
+		}
+	}
+	return ReasonNone
+}
+
+// stale says that what can be edited shows old numbers, or an old duration.
+func (q question) stale() bool {
+	return q.now.Sub(q.known.Sent.At) >= q.node.groupInterval/2 || !reflect.DeepEqual(texts(q.alerts), texts(q.known.Sent.Alerts))
+}
+
+// texts is what a message shows of alerts.
+func texts(alerts []rules.Alert) []any {
+	out := make([]any, 0, 4*len(alerts))
+	for _, a := range alerts {
+		e := a.Evidence
+		out = append(out, a.Key(), a.State, a.Annotations, [...]string{e.Seen, e.Against, e.CauseText, e.Cost, e.Next, e.Confidence})
+	}
+	return out
+}
+
+func firingKeys(alerts []rules.Alert) map[string]bool {
+	out := map[string]bool{}
+	for _, a := range alerts {
+		if a.State == rules.StateFiring {
+			out[a.Key()] = true
+		}
+	}
+	return out
+}

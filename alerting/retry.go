@@ -1,0 +1,253 @@
+package alerting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// attemptTimeout bounds one request to a receiver.
+	attemptTimeout = 20 * time.Second
+	// stopGrace is how long a request that is under way may take when the
+	// daemon is asked to stop. Cutting it off would leave it open whether the
+	// message arrived.
+	stopGrace = 5 * time.Second
+	// firstBackoff, lastBackoff bound the wait after failures in a row.
+	firstBackoff = time.Second
+	lastBackoff  = time.Minute
+	// longestRetryAfter bounds what a server may ask for.
+	longestRetryAfter = time.Hour
+)
+
+// sender tells one integration of one receiver, one message after another. It
+// queues incidents, not messages: what goes out is the incident's state at that
+// moment, so that a newer state takes the place of an older one, and a receiver
+// that is down for hours costs one queue entry for each incident.
+type sender struct {
+	id     string // receiver/kind/index
+	name   string // of the receiver
+	logger *slog.Logger
+	d      *Dispatcher
+	wake   chan struct{}
+
+	// busy is held during a request.
+	busy sync.Mutex
+
+	// mu protects what follows.
+	mu        sync.Mutex
+	receiver  Receiver
+	traits    traits
+	queue     []string
+	failures  int
+	notBefore time.Time
+	stopped   bool
+}
+
+// replace takes the receiver that a new configuration made. The queue stays.
+func (s *sender) replace(r Receiver, t traits) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.receiver, s.traits = r, t
+	// The new settings may be the cure.
+	s.failures, s.notBefore = 0, time.Time{}
+}
+
+// stop ends the sender after the request that is under way.
+func (s *sender) stop() {
+	s.mu.Lock()
+	s.stopped, s.queue = true, nil
+	s.mu.Unlock()
+	s.poke()
+}
+
+// enqueue asks for an incident to be told.
+func (s *sender) enqueue(group string) {
+	s.mu.Lock()
+	if !s.stopped && !slices.Contains(s.queue, group) {
+		s.queue = append(s.queue, group)
+	}
+	s.mu.Unlock()
+	s.poke()
+}
+
+func (s *sender) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the next incident when it is time for it.
+func (s *sender) take(now time.Time) (group string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 || s.wait(now) > 0 {
+		return "", false
+	}
+	group, s.queue = s.queue[0], s.queue[1:]
+	return group, true
+}
+
+// wait returns how long the sender has to pause. A pause longer than any that
+// is given is the mark of a clock that was set back.
+func (s *sender) wait(now time.Time) time.Duration {
+	if d := s.notBefore.Sub(now); d <= longestRetryAfter {
+		return d
+	}
+	return 0
+}
+
+// run sends what is queued until ctx ends or the sender is stopped.
+func (s *sender) run(ctx context.Context, clock func() time.Time) {
+	for {
+		for ctx.Err() == nil && s.step(ctx, clock()) {
+		}
+		s.mu.Lock()
+		stopped, pause := s.stopped, time.Hour
+		if len(s.queue) > 0 {
+			pause = max(s.wait(clock()), 0)
+		}
+		s.mu.Unlock()
+		if stopped {
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-s.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// step tells the next incident that is due, if there is one.
+func (s *sender) step(ctx context.Context, now time.Time) (more bool) {
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	key, ok := s.take(now)
+	if !ok {
+		return false
+	}
+	v, ok := s.d.begin(key)
+	if !ok {
+		return true
+	}
+	defer s.d.end(key)
+	q := question{now: now, alerts: v.alerts, known: s.d.log.get(logKey{key, s.id}), traits: s.traitsNow(), node: v.node}
+	if reason := q.reason(); reason != ReasonNone {
+		s.send(ctx, q, v, reason)
+	}
+	return true
+}
+
+func (s *sender) traitsNow() traits {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.traits
+}
+
+func (s *sender) receiverNow() Receiver {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.receiver
+}
+
+// send writes the intent, makes the request and writes the outcome.
+func (s *sender) send(ctx context.Context, q question, v view, reason Reason) {
+	k := logKey{v.key, s.id}
+	d := delivered{At: q.now, NotifiedAt: q.now, Reason: reason, Alerts: v.alerts}
+	if reason == ReasonChanged {
+		d.NotifiedAt = q.known.Sent.NotifiedAt
+	}
+	sequence := q.known.Sequence
+	if !q.open() {
+		sequence = 0
+	}
+	s.d.log.intent(k, v.labels, d, !q.open())
+	retry, err := s.attempt(ctx, s.receiverNow(), Notification{
+		Receiver: s.name, GroupKey: v.key, GroupLabels: v.labels, Reason: reason, Sequence: sequence,
+		Alerts: v.alerts, Now: q.now, ExternalURL: s.d.externalURL, Memory: memory{s.d.log, k, q.now},
+	})
+	switch {
+	case err == nil:
+		s.d.log.outcome(k, q.now, nil)
+		s.succeeded()
+	case retry:
+		s.d.log.failing(k, err)
+		s.retryLater(v.key, q.now, err)
+	default:
+		s.d.log.outcome(k, q.now, err)
+		s.d.metrics.count(s.name, outcomeFailed)
+		s.logger.Error("A notification was refused and is not sent again as it is; the incident is tried anew after its group_interval", "incident", v.key, "err", err)
+	}
+}
+
+// attempt makes one bounded request. A receiver that panics has failed.
+func (s *sender) attempt(ctx context.Context, r Receiver, n Notification) (retry bool, err error) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.d.timeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		grace := time.NewTimer(stopGrace)
+		defer grace.Stop()
+		select {
+		case <-grace.C:
+			cancel()
+		case <-bounded.Done():
+		}
+	})()
+	defer func() {
+		if p := recover(); p != nil {
+			retry, err = false, fmt.Errorf("the receiver panicked: %v", p)
+		}
+	}()
+	return r.Notify(bounded, n)
+}
+
+func (s *sender) succeeded() {
+	s.mu.Lock()
+	recovered := s.failures > 0
+	s.failures, s.notBefore = 0, time.Time{}
+	s.mu.Unlock()
+	s.d.metrics.count(s.name, outcomeSuccess)
+	if recovered {
+		s.logger.Info("The receiver takes notifications again")
+	}
+}
+
+// retryLater puts the incident at the end of the queue, so that one that the
+// receiver chokes on does not keep the others waiting, and pauses the sender.
+func (s *sender) retryLater(group string, now time.Time, err error) {
+	s.mu.Lock()
+	s.failures++
+	failures := s.failures
+	pause := backoff(failures, s.d.jitter())
+	var asked *RetryAfterError
+	if errors.As(err, &asked) {
+		pause = max(pause, min(asked.After, longestRetryAfter))
+	}
+	s.notBefore = now.Add(pause)
+	if !s.stopped && !slices.Contains(s.queue, group) {
+		s.queue = append(s.queue, group)
+	}
+	s.mu.Unlock()
+	s.d.metrics.count(s.name, outcomeRetried)
+	s.logger.Warn("A notification failed and will be tried again", "incident", group, "failures", failures, "pause", pause, "err", err)
+}
+
+// backoff returns the pause after a number of failures in a row: it doubles
+// from a second to a minute, and jitter in [0, 1) takes up to half of it off.
+func backoff(failures int, jitter float64) time.Duration {
+	pause := lastBackoff
+	if failures < 7 {
+		pause = min(firstBackoff<<(failures-1), lastBackoff)
+	}
+	return pause - time.Duration(jitter*float64(pause)/2)
+}

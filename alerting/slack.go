@@ -1,0 +1,280 @@
+package alerting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	commoncfg "github.com/prometheus/common/config"
+	"github.com/slack-go/slack"
+)
+
+func init() {
+	register("slack", kind{
+		help: "Keeps one Slack thread for each incident, its first message always up to date (bot token), " +
+			"or posts a message when something begins and ends (incoming webhook).",
+		example: `{token: "xoxb-example", channel: "#llm-oncall", api_url: "http://127.0.0.1:9/"}`,
+		new:     func() settings { return &slackSettings{} },
+	})
+}
+
+// slackSettings is one entry of slack_configs: a bot token and a channel, or
+// the address of an incoming webhook.
+type slackSettings struct {
+	SendResolved bool `yaml:"send_resolved"`
+	// Token or TokenFile is a bot token with the scope chat:write. The bot must
+	// be a member of Channel, or have chat:write.public.
+	Token     commoncfg.Secret `yaml:"token,omitempty"`
+	TokenFile string           `yaml:"token_file,omitempty"`
+	// Channel is a name with # or an ID.
+	Channel string `yaml:"channel,omitempty"`
+	// APIURL is an incoming webhook's address; beside a token it is where
+	// Slack's Web API is, if not at Slack's.
+	APIURL     commoncfg.Secret           `yaml:"api_url,omitempty"`
+	APIURLFile string                     `yaml:"api_url_file,omitempty"`
+	HTTPConfig commoncfg.HTTPClientConfig `yaml:"http_config,omitempty"`
+}
+
+// UnmarshalYAML sets defaults, decodes and checks.
+func (s *slackSettings) UnmarshalYAML(unmarshal func(any) error) error {
+	*s = slackSettings{SendResolved: true, HTTPConfig: commoncfg.DefaultHTTPClientConfig}
+	type plain slackSettings
+	if err := unmarshal((*plain)(s)); err != nil {
+		return err
+	}
+	switch {
+	case s.Token != "" && s.TokenFile != "":
+		return errors.New("token and token_file are both there: keep one")
+	case s.bot() && s.Channel == "":
+		return errors.New("channel is missing: with a token, say where to post, as in channel: \"#llm-oncall\"")
+	case s.bot() && s.APIURLFile != "":
+		return errors.New("api_url_file is an incoming webhook's address, which does not go with a token: keep one")
+	case !s.bot() && (s.APIURL == "") == (s.APIURLFile == ""):
+		return errors.New("give either a bot token (token or token_file, and channel) or an incoming webhook (api_url or api_url_file)")
+	case s.APIURL != "":
+		return checkAddress("api_url", string(s.APIURL))
+	default:
+		return nil
+	}
+}
+
+// bot says whether messages go by a bot token, and not by an incoming webhook.
+func (s *slackSettings) bot() bool { return s.Token != "" || s.TokenFile != "" }
+
+func (s *slackSettings) traits() traits {
+	return traits{sendResolved: s.SendResolved, edits: s.bot()}
+}
+
+func (s *slackSettings) setDirectory(dir string) {
+	s.TokenFile = commoncfg.JoinDir(dir, s.TokenFile)
+	s.APIURLFile = commoncfg.JoinDir(dir, s.APIURLFile)
+	s.HTTPConfig.SetDirectory(dir)
+}
+
+func (s *slackSettings) receiver(environment) (Receiver, error) {
+	client, err := commoncfg.NewClientFromConfig(s.HTTPConfig, "slack")
+	if err != nil {
+		return nil, fmt.Errorf("http_config: %w", err)
+	}
+	if s.bot() {
+		return &slackBot{settings: *s, client: client}, nil
+	}
+	return &slackWebhook{settings: *s, client: client}, nil
+}
+
+// slackWebhook posts by an incoming webhook, which can neither edit nor reply.
+type slackWebhook struct {
+	settings slackSettings
+	client   *http.Client
+}
+
+// Notify posts one message with everything in it.
+func (w *slackWebhook) Notify(ctx context.Context, n Notification) (retry bool, err error) {
+	address, err := secretFrom("api_url_file", string(w.settings.APIURL), w.settings.APIURLFile)
+	if err != nil {
+		return false, err
+	}
+	if err := checkAddress("api_url_file", address); err != nil {
+		return false, err
+	}
+	no := false
+	retry, err = postJSON(ctx, w.client, strings.TrimSpace(address), slack.WebhookMessage{
+		Channel:     w.settings.Channel,
+		Text:        slackFallback(n),
+		Blocks:      &slack.Blocks{BlockSet: slackWhole(n)},
+		UnfurlLinks: &no, UnfurlMedia: &no,
+	}, n.Now)
+	if err != nil {
+		return retry, fmt.Errorf("slack: incoming webhook: %w", err)
+	}
+	return false, nil
+}
+
+// What slackBot notes of an incident.
+const (
+	// slackThread is the channel's ID and the root's time stamp.
+	slackThread = "slack_thread"
+	// slackSaid is the last notification that has its reply in the thread.
+	slackSaid = "slack_said"
+)
+
+// slackBot keeps a thread for each incident: the root always shows how it
+// stands, replies say what happened.
+type slackBot struct {
+	settings slackSettings
+	client   *http.Client
+}
+
+// Notify brings the root up to date and replies in its thread. What was done of
+// a notification before it failed, or before the daemon ended, is not done twice.
+func (b *slackBot) Notify(ctx context.Context, n Notification) (retry bool, err error) {
+	token, err := secretFrom("token_file", string(b.settings.Token), b.settings.TokenFile)
+	if err != nil {
+		return false, err
+	}
+	api := slack.New(token, b.options(n.Now)...)
+	channel, root, err := b.root(ctx, api, n)
+	if err != nil {
+		return slackError(err)
+	}
+	said := fmt.Sprintf("%d:%s", n.Sequence, n.Reason)
+	text, blocks, broadcast := slackReply(n, n.Memory.Get(slackSaid) == "")
+	if len(blocks) == 0 || n.Memory.Get(slackSaid) == said {
+		return false, nil
+	}
+	options := append(message(text, blocks), slack.MsgOptionTS(root))
+	if broadcast {
+		options = append(options, slack.MsgOptionBroadcast())
+	}
+	if _, _, err := api.PostMessageContext(ctx, channel, options...); err != nil {
+		return slackError(err)
+	}
+	n.Memory.Set(slackSaid, said)
+	return false, nil
+}
+
+func (b *slackBot) options(now time.Time) []slack.Option {
+	options := []slack.Option{slack.OptionHTTPClient(slackHTTP{b.client, now})}
+	if b.settings.APIURL != "" {
+		options = append(options, slack.OptionAPIURL(strings.TrimSuffix(string(b.settings.APIURL), "/")+"/"))
+	}
+	return options
+}
+
+// root edits the incident's first message, or posts it where there is none.
+func (b *slackBot) root(ctx context.Context, api *slack.Client, n Notification) (channel, stamp string, err error) {
+	content := message(slackFallback(n), slackRoot(n))
+	channel, stamp, known := strings.Cut(n.Memory.Get(slackThread), " ")
+	if known {
+		_, _, _, err = api.UpdateMessageContext(ctx, channel, stamp, content...)
+		if !slackSays(err, "message_not_found", "cant_update_message", "edit_window_closed") {
+			return channel, stamp, err
+		}
+	}
+	channel, stamp, err = api.PostMessageContext(ctx, b.settings.Channel, content...)
+	if err != nil {
+		return "", "", err
+	}
+	n.Memory.Set(slackThread, channel+" "+stamp)
+	return channel, stamp, nil
+}
+
+func message(text string, blocks []slack.Block) []slack.MsgOption {
+	return []slack.MsgOption{
+		slack.MsgOptionText(text, false),
+		slack.MsgOptionBlocks(blocks...),
+		slack.MsgOptionDisableLinkUnfurl(),
+		slack.MsgOptionDisableMediaUnfurl(),
+	}
+}
+
+// slackHTTP judges answers as every receiver here does, before slack-go sees
+// them: it would lose the Retry-After of a 503 and one that is a date.
+type slackHTTP struct {
+	client *http.Client
+	now    time.Time
+}
+
+// slackRefusal is an answer that is not 2xx.
+type slackRefusal struct {
+	retry bool
+	err   error
+}
+
+// Error says what the server answered.
+func (r *slackRefusal) Error() string { return r.err.Error() }
+
+// Unwrap returns the answer.
+func (r *slackRefusal) Unwrap() error { return r.err }
+
+// Do makes the request and turns a refusal into an error.
+func (h slackHTTP) Do(req *http.Request) (*http.Response, error) {
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if retry, err := checkStatus(resp.StatusCode, resp.Header, h.now); err != nil {
+		drain(resp)
+		return nil, &slackRefusal{retry, err}
+	}
+	return resp, nil
+}
+
+// slackPassing are Slack's errors that pass by themselves.
+var slackPassing = []string{"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"}
+
+// slackHints say what to do about Slack's errors that do not.
+var slackHints = map[string]string{
+	"channel_not_found":       "there is no such channel, or the bot cannot see it: check channel, and invite the bot",
+	"not_in_channel":          "invite the bot to the channel",
+	"is_archived":             "the channel is archived: give another channel",
+	"invalid_auth":            "Slack does not know the token: check token or token_file",
+	"not_authed":              "Slack got no token: check token or token_file",
+	"token_revoked":           "the token was revoked: install the app again and use its new token",
+	"token_expired":           "the token has expired: use a new one",
+	"account_inactive":        "the app was removed from the workspace: install it again and use its new token",
+	"missing_scope":           "the app lacks the scope chat:write: add it and install the app again",
+	"restricted_action":       "the workspace does not let the bot post there",
+	"no_permission":           "the workspace does not let the bot post there",
+	"msg_too_long":            "Slack finds the message too long; please report this",
+	"invalid_blocks":          "Slack does not take the message's layout; please report this",
+	"cannot_reply_to_message": "the thread takes no replies",
+}
+
+// slackError says whether a failure passes, and what to do if it does not.
+func slackError(err error) (retry bool, _ error) {
+	var refusal *slackRefusal
+	var answer slack.SlackErrorResponse
+	var limited *slack.RateLimitedError
+	switch {
+	case errors.As(err, &refusal):
+		return refusal.retry, fmt.Errorf("slack: %w", refusal.err)
+	case errors.As(err, &limited):
+		return true, &RetryAfterError{After: limited.RetryAfter, Err: errors.New("slack: rate limited")}
+	case errors.As(err, &answer) && slackSays(err, slackPassing...):
+		return true, fmt.Errorf("slack: %s", answer.Err)
+	case errors.As(err, &answer) && slackHints[answer.Err] != "":
+		return false, fmt.Errorf("slack: %s: %s", answer.Err, slackHints[answer.Err])
+	case errors.As(err, &answer):
+		return false, fmt.Errorf("slack: %s", answer.Err)
+	default:
+		return true, fmt.Errorf("slack: %w", withoutURL(err))
+	}
+}
+
+// slackSays tells whether Slack answered with one of the codes.
+func slackSays(err error, codes ...string) bool {
+	var answer slack.SlackErrorResponse
+	if !errors.As(err, &answer) {
+		return false
+	}
+	for _, code := range codes {
+		if answer.Err == code {
+			return true
+		}
+	}
+	return false
+}

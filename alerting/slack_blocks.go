@@ -1,0 +1,227 @@
+package alerting
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/slack-go/slack"
+
+	"kvwatch/rules"
+)
+
+// Slack's limits, in characters; a section may have 3 000.
+const (
+	slackHeaderLimit  = 150
+	slackSectionLimit = 3000
+	slackBlockLimit   = 50
+	slackTextLimit    = 3000
+	// slackDetailed is how many alerts of an incident get their details in one reply.
+	slackDetailed = 5
+)
+
+// slackRoot is the message that always shows how the incident stands.
+func slackRoot(n Notification) []slack.Block {
+	if len(n.Alerts) == 0 {
+		return nil
+	}
+	first := n.Alerts[0]
+	blocks := []slack.Block{
+		slackHeader(markOf(n.Status(), worst(n.Alerts)).String() + ": " + title(n.Alerts)),
+		slackContext(slackBold(place(first.Labels)), period(n.Alerts, n.Now, slackClock(n.Now)), first.Name, remark(onlyMissed(n.Reason))),
+	}
+	blocks = append(blocks, slackSection(slackLines(statements(first)))...)
+	if more := others(n.Alerts); len(more) > 0 {
+		blocks = append(blocks, slackSection(slackList(more))...)
+	}
+	return slackBounded(append(blocks, slackLinks(n, first)...))
+}
+
+// onlyMissed keeps the one remark that stays true for the rest of the incident.
+func onlyMissed(r Reason) Reason {
+	if r == ReasonMissed {
+		return r
+	}
+	return ReasonNone
+}
+
+// slackWhole is root and details in one message, for an incoming webhook.
+func slackWhole(n Notification) []slack.Block {
+	if len(n.Alerts) == 0 {
+		return nil
+	}
+	blocks := slackRoot(n)
+	if r := remark(n.Reason); r != "" && n.Reason != ReasonMissed {
+		blocks = append(blocks, slackContext(slackEscape(r)))
+	}
+	if n.Status() == rules.StateFiring {
+		blocks = append(blocks, slackSection(slackLines(details(n.Alerts[0])))...)
+	}
+	return slackBounded(blocks)
+}
+
+// slackReply is what the thread is told, if anything, and whether the channel
+// is told as well. begins says that the thread has nothing in it yet.
+func slackReply(n Notification, begins bool) (text string, blocks []slack.Block, broadcast bool) {
+	if len(n.Alerts) == 0 {
+		return "", nil, false
+	}
+	clock := slackClock(n.Now)
+	m, head := markOf(n.Status(), worst(n.Alerts)), title(n.Alerts)
+	switch n.Reason {
+	case ReasonSeverity:
+		text, broadcast = fmt.Sprintf("%s Severity rose to %s: %s", m.symbol, strings.ToLower(m.word), head), true
+	case ReasonNewAlerts:
+		text = fmt.Sprintf("%s More alerts: %s", m.symbol, head)
+	case ReasonSomeResolved:
+		text = fmt.Sprintf("%s Some resolved, still firing: %s", m.symbol, head)
+	case ReasonRepeat:
+		text, broadcast = fmt.Sprintf("%s Still firing after %s: %s", m.symbol, duration(n.Now.Sub(since(n.Alerts))), head), true
+	case ReasonResolved:
+		text = fmt.Sprintf("%s Resolved: %s", m.symbol, head)
+		return text, slackSection(slackBold(text) + "\n" + period(n.Alerts, n.Now, clock)), false
+	case ReasonFirst, ReasonMissed, ReasonUnfinished, ReasonChanged, ReasonNone:
+		if !begins {
+			return "", nil, false
+		}
+		text = "Details: " + head
+	}
+	blocks = slackSection(slackBold(text))
+	for i, a := range n.Alerts {
+		if i == slackDetailed {
+			blocks = append(blocks, slackContext(fmt.Sprintf("and %d more alerts", len(n.Alerts)-i)))
+			break
+		}
+		blocks = append(blocks, slackDetails(a)...)
+	}
+	return cut(text, slackTextLimit), slackBounded(blocks), broadcast
+}
+
+// slackDetails is the evidence of one alert.
+func slackDetails(a rules.Alert) []slack.Block {
+	m := markOf(a.State, a.Severity)
+	head := fmt.Sprintf("%s %s", slackEscape(m.String()), slackBold(a.Name))
+	if where := place(a.Labels); where != "" {
+		head += ", " + slackEscape(where)
+	}
+	blocks := []slack.Block{slackContext(head)}
+	blocks = append(blocks, slackSection(slackLines(append(statements(a), details(a)...)))...)
+	var list []string
+	for _, l := range numbers(a) {
+		list = append(list, l.name+": "+l.text)
+	}
+	return append(blocks, slackSection(slackList(list))...)
+}
+
+// slackFallback is the text of the push notification on a phone.
+func slackFallback(n Notification) string {
+	if len(n.Alerts) == 0 {
+		return ""
+	}
+	text := markOf(n.Status(), worst(n.Alerts)).String() + ": " + title(n.Alerts)
+	if where := place(n.Alerts[0].Labels); where != "" {
+		text += ", " + where
+	}
+	if next := n.Alerts[0].Evidence.Next; next != "" && n.Status() == rules.StateFiring {
+		text += ". Next: " + next
+	}
+	return slackCut(slackEscape(text), slackTextLimit)
+}
+
+// slackClock writes a time that Slack shows in the reader's own time zone.
+func slackClock(now time.Time) func(time.Time) string {
+	utc := clockAt(now, "15:04")
+	return func(t time.Time) string {
+		form := "{time}"
+		if t.UTC().Format(time.DateOnly) != now.UTC().Format(time.DateOnly) {
+			form = "{date_short_pretty} {time}"
+		}
+		return fmt.Sprintf("<!date^%d^%s|%s>", t.Unix(), form, utc(t))
+	}
+}
+
+func slackHeader(text string) slack.Block {
+	return slack.NewHeaderBlock(slack.NewTextBlockObject(slack.PlainTextType, cut(text, slackHeaderLimit), true, false))
+}
+
+// slackContext is a small grey line; its parts are marked up already.
+func slackContext(parts ...string) slack.Block {
+	var kept []string
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	text := slackCut(strings.Join(kept, "  ·  "), slackSectionLimit)
+	return slack.NewContextBlock("", slack.NewTextBlockObject(slack.MarkdownType, text, false, true))
+}
+
+// slackSection is a paragraph that is marked up already; an empty one is none.
+func slackSection(text string) []slack.Block {
+	if text == "" {
+		return nil
+	}
+	return []slack.Block{slack.NewSectionBlock(slack.NewTextBlockObject(slack.MarkdownType, slackCut(text, slackSectionLimit), false, true), nil, nil)}
+}
+
+func slackLines(lines []line) string {
+	out := make([]string, 0, len(lines))
+	for _, l := range lines {
+		out = append(out, slackBold(l.name)+"  "+slackEscape(l.text))
+	}
+	return strings.Join(out, "\n")
+}
+
+func slackList(items []string) string {
+	out := make([]string, 0, len(items))
+	for _, item := range items {
+		out = append(out, "• "+slackEscape(item))
+	}
+	return strings.Join(out, "\n")
+}
+
+func slackLinks(n Notification, a rules.Alert) []slack.Block {
+	var out []string
+	for _, l := range links(n, a) {
+		address := strings.NewReplacer("|", "%7C", ">", "%3E", "<", "%3C").Replace(l.text)
+		out = append(out, fmt.Sprintf("<%s|%s>", slackEscape(address), l.name))
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return []slack.Block{slackContext(out...)}
+}
+
+// slackBold marks text as bold; a star in it would end the mark.
+func slackBold(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "*" + slackEscape(strings.ReplaceAll(text, "*", "∗")) + "*"
+}
+
+// slackEscape keeps text from being read as a link or a mention.
+func slackEscape(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+}
+
+// slackCut shortens marked-up text and leaves no half of an entity at the end.
+func slackCut(text string, limit int) string {
+	if utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	kept := strings.TrimSuffix(cut(text, limit), cutNote)
+	if i := strings.LastIndexAny(kept, "&<"); i >= 0 && !strings.ContainsAny(kept[i:], ";>") {
+		kept = kept[:i]
+	}
+	return kept + cutNote
+}
+
+// slackBounded keeps a message within the number of blocks that Slack takes.
+func slackBounded(blocks []slack.Block) []slack.Block {
+	if len(blocks) <= slackBlockLimit {
+		return blocks
+	}
+	return append(blocks[:slackBlockLimit-1:slackBlockLimit-1], slackContext("More was left out to keep within Slack's limits."))
+}
