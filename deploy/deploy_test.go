@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -361,5 +362,34 @@ func TestScrapeJob(t *testing.T) {
 	port := find(t, read(t, "docker/Dockerfile"), `^EXPOSE (\d+)$`)
 	if target := job.StaticConfigs[0].Targets[0]; !strings.HasSuffix(target, ":"+port) {
 		t.Errorf("the job reads %s, kvwatch listens on %s", target, port)
+	}
+}
+
+// TestEveryKeyIsDocumented holds configuration.md to the keys that the packages decode.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	t.Parallel()
+	doc := string(read(t, "docs/configuration.md"))
+	key := regexp.MustCompile("`(?:[^`]* )?yaml:\"([a-z0-9_]+)")
+	keys := 0
+	for _, folder := range []string{"cmd/kvwatch", "collector", "rules", "alerting"} {
+		files, err := filepath.Glob("../" + folder + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			// What these decode is not the configuration file, or is decoded by its parts.
+			if strings.HasSuffix(file, "_test.go") || slices.Contains([]string{"../collector/recording.go", "../alerting/config.go"}, file) {
+				continue
+			}
+			for _, m := range key.FindAllSubmatch(read(t, file), -1) {
+				keys++
+				if !strings.Contains(doc, "`"+string(m[1])+"`") {
+					t.Errorf("docs/configuration.md says nothing of %s (%s)", m[1], file)
+				}
+			}
+		}
+	}
+	if keys < 40 {
+		t.Errorf("only %d keys were found: this test looks in the wrong place", keys)
 	}
 }
