@@ -37,7 +37,6 @@ setup: ## what the tests need beside Go (gcc, chromium), by apt-get and only whe
 .PHONY: vet
 vet:
 	$(call step,go vet)
-	$(GO) vet ./...
 	$(GO) vet -tags slow ./...
 
 .PHONY: lint
@@ -75,6 +74,10 @@ vuln: ## govulncheck, where the vulnerability database can be reached
 .PHONY: dashboards
 dashboards: ## writes dashboards/grafana/*.json again from the Go code
 	$(GO) generate ./dashboards/...
+
+.PHONY: docs
+docs: ## writes deploy/docs/metrics.md again from the tables of series and alerts
+	$(GO) test ./cmd/kvwatch -run TestMetricsDocument -update
 
 .PHONY: image
 image: ## a container image from deploy/docker/Dockerfile, by buildah, podman or docker
