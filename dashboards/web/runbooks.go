@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	_ "embed" // the frame of a runbook
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -13,26 +14,8 @@ import (
 	"github.com/yuin/goldmark/extension"
 )
 
-// runbookPage frames a runbook. The body comes from goldmark, which drops raw
-// HTML and unsafe addresses; the title is escaped by the template.
-var runbookPage = template.Must(template.New("runbook").Parse(`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{.Name}} – kvwatch runbook</title>
-<link rel="stylesheet" href="../static/style.css">
-<link rel="icon" href="../static/icon.svg" type="image/svg+xml">
-<script src="../static/theme.js"></script>
-</head>
-<body>
-<main class="runbook">
-<p><a href="../">← the fleet</a></p>
-{{.Body}}
-</main>
-</body>
-</html>
-`))
+//go:embed runbook.html
+var runbookFrame string
 
 // renderRunbooks turns every <alert name>.md of the file system into a page.
 func renderRunbooks(files fs.FS) (map[string][]byte, error) {
@@ -43,6 +26,10 @@ func renderRunbooks(files fs.FS) (map[string][]byte, error) {
 	names, err := fs.Glob(files, "*.md")
 	if err != nil {
 		return nil, fmt.Errorf("list the runbooks: %w", err)
+	}
+	frame, err := template.New("runbook").Parse(runbookFrame)
+	if err != nil {
+		return nil, fmt.Errorf("the frame of the runbooks: %w", err)
 	}
 	markdown := goldmark.New(goldmark.WithExtensions(extension.Table))
 	for _, file := range names {
@@ -55,10 +42,8 @@ func renderRunbooks(files fs.FS) (map[string][]byte, error) {
 		if err := markdown.Convert(source, &body); err != nil {
 			return nil, fmt.Errorf("render the runbook %s: %w", file, err)
 		}
-		err = runbookPage.Execute(&page, struct {
-			Name string
-			Body template.HTML
-		}{name, template.HTML(body.String())}) //nolint:gosec // goldmark's output: raw HTML is dropped.
+		// Goldmark drops raw HTML and unsafe addresses; the frame escapes the name.
+		err = frame.Execute(&page, map[string]any{"Name": name, "Body": template.HTML(body.String())})
 		if err != nil {
 			return nil, fmt.Errorf("render the runbook %s: %w", file, err)
 		}

@@ -23,13 +23,11 @@ type value struct {
 	From   string `json:"from,omitempty"`
 }
 
-// siblings are the labels that tell series of one name and owner apart.
-var siblings = []string{"window", "reason", "by", "cause", "prompt", "slo", "position", "switch"}
-
-// add puts a recorded series under its short name; a summary is spread over its quantiles.
+// add puts a recorded series under its short name, with the label that tells
+// it from its siblings; a summary is spread over its quantiles.
 func (vs values) add(name string, r rules.Recorded) {
 	key := name
-	for _, label := range siblings {
+	for _, label := range []string{"window", "reason", "by", "cause", "prompt", "slo", "position", "switch"} {
 		if l := r.Labels.Get(label); l != "" {
 			key += ":" + l
 		}
@@ -43,8 +41,8 @@ func (vs values) add(name string, r rules.Recorded) {
 		return
 	}
 	for _, q := range r.Summary.Quantiles {
+		r.Value = q.Value
 		v := newValue(r)
-		v.Value = finite(q.Value, r.Known)
 		vs[key+":"+strconv.FormatFloat(q.Q, 'g', -1, 64)] = v
 	}
 	if len(r.Summary.Quantiles) == 0 {

@@ -90,8 +90,8 @@ func New(o Options) (http.Handler, error) {
 	return secure(gzhttp.GzipHandler(underPrefix(prefix, p.routes()))), nil
 }
 
-// routes lists every address of the page. A pattern with GET serves HEAD too;
-// any other method gets a 405.
+// routes lists every address of the page. A pattern with GET serves HEAD too.
+// Only queries are also taken by POST: Grafana sends them so.
 func (p *page) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { p.serveAsset(w, r, "index.html") })
@@ -99,6 +99,9 @@ func (p *page) routes() *http.ServeMux {
 	mux.HandleFunc("GET /static/{path...}", func(w http.ResponseWriter, r *http.Request) { p.serveAsset(w, r, r.PathValue("path")) })
 	mux.HandleFunc("GET /runbooks/{name}", p.runbook)
 
+	mux.Handle("/api/v1/", PromAPI(PromAPIOptions{
+		Queryable: p.o.Queryable, Now: p.o.Now, Version: p.o.Version, Metadata: metadata, Logger: p.o.Logger,
+	}))
 	mux.HandleFunc("GET /api/v1/targets", p.targets)
 	mux.HandleFunc("GET /api/v1/alerts", p.alerts)
 	mux.HandleFunc("GET /api/v1/rules", p.rules)
@@ -110,6 +113,15 @@ func (p *page) routes() *http.ServeMux {
 // fleet answers /api/v1/kvwatch/fleet.
 func (p *page) fleet(w http.ResponseWriter, _ *http.Request) {
 	p.success(w, p.fleetNow())
+}
+
+// metadata tells Grafana the kind and the meaning of the derived series.
+func metadata() map[string][]Metadata {
+	known := map[string][]Metadata{}
+	for _, r := range rules.Registered().Recordings {
+		known[r.Name] = []Metadata{{Type: r.Kind, Help: r.Help}}
+	}
+	return known
 }
 
 // pathOf returns the path of the external URL without a slash at its end.

@@ -1,0 +1,171 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/storage"
+
+	"kvwatch/collector"
+	"kvwatch/rules"
+)
+
+// browse opens an address in a real browser and returns the page as it stands
+// when its scripts have run. Whatever the console says is an error.
+func browse(t *testing.T, address string) string {
+	t.Helper()
+	dom, console := visit(t, address)
+	for _, line := range console {
+		t.Errorf("the console says: %s", line)
+	}
+	return dom
+}
+
+// visit returns the page and what the console says.
+func visit(t *testing.T, address string) (dom string, console []string) {
+	t.Helper()
+	browser := findBrowser(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out, log bytes.Buffer
+	cmd := exec.CommandContext(ctx, browser,
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+		"--user-data-dir="+t.TempDir(), "--window-size=1440,900", "--virtual-time-budget=10000",
+		"--enable-logging=stderr", "--dump-dom", address)
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s failed: %v\n%s", browser, err, log.String())
+	}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, ":CONSOLE") {
+			console = append(console, line)
+		}
+	}
+	return out.String(), console
+}
+
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("no Chromium found: apt-get install -y chromium (make test installs it)")
+	return ""
+}
+
+// holds checks that the page is ready, met no fault, and holds all of the given texts.
+func holds(t *testing.T, dom string, want ...string) {
+	t.Helper()
+	if !strings.Contains(dom, `data-ready="true"`) || !strings.Contains(dom, `data-errors="0"`) {
+		t.Errorf("the page is not ready or met a fault: %.200s", dom)
+	}
+	text := regexp.MustCompile(`\s+`).ReplaceAllString(dom, " ")
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("the page does not hold %q", w)
+		}
+	}
+}
+
+func TestBrowserShowsTheIncident(t *testing.T) {
+	t.Parallel()
+	o := newFixture(t, 90*time.Minute).options()
+	o.Demo, o.TimeScaleNote = true, "rules run 20 times faster"
+	dom := browse(t, serve(t, o).URL+"/?theme=dark")
+	holds(t, dom,
+		`data-theme="dark"`,
+		"Demo: simulated fleet, rules run 20 times faster.",
+		"6 of 8 targets up",
+		"2 alerts firing: 1 critical, 1 warning",
+		"The prefix cache of agents collapsed: hit rate 31 %, usual 89 %",
+		"Look at the router: was it restarted or reconfigured at 14:08?",
+		"one replica: vllm-3 carries 31 % of the excess",
+		`href="runbooks/PrefixCacheCollapse"`,
+		"usual: learning: 3 of 6 hours",
+		"2 requests in the last minute; a ratio needs 5",
+		"of 48 at once, 85 %",
+		"36 ms / 61 ms",
+		"measured for 2.0 % of the requests",
+		"Targets that are not up (2)",
+		"401 from http://vllm-4:8000/metrics: the page wants credentials",
+		"learning, 3 of 6 hours",
+	)
+	if got := strings.Count(dom, "<canvas"); got != 8 {
+		t.Errorf("the page holds %d charts, want 4 for each of 2 pools", got)
+	}
+	// The charts' own words are read from history: a chart without data says so.
+	if !regexp.MustCompile(`aria-label="Prefix-cache hit rate, 5 min window\. vllm-0:8000: now 3\d %, from 3\d % to 9\d %`).MatchString(dom) {
+		t.Error("the chart of the hit rate does not show what history holds")
+	}
+}
+
+func TestBrowserShowsTheQuietFleet(t *testing.T) {
+	t.Parallel()
+	dom := browse(t, serve(t, quiet(newFixture(t, 20*time.Minute).options())).URL)
+	holds(t, dom, "No alert", "How far from firing", "5.0 % of the threshold", "nothing waits")
+	if strings.Contains(dom, "alerts firing") {
+		t.Error("the page shows an alert where there is none")
+	}
+}
+
+func TestBrowserShowsNothingYet(t *testing.T) {
+	t.Parallel()
+	o := newFixture(t, time.Minute).options()
+	o.Targets = func() []collector.TargetStatus { return nil }
+	o.Recorded = func() []rules.Recorded { return nil }
+	o.Alerts = func() []rules.Alert { return nil }
+	o.Detectors = func() []rules.DetectorStatus { return nil }
+	o.Pools = func() []rules.PoolStatus { return nil }
+	holds(t, browse(t, serve(t, o).URL), "No targets: add them to scrape_configs", "nothing scraped yet", "No pool yet")
+}
+
+// Labels, reasons and evidence come from outside; none of it may become HTML.
+func TestBrowserEscapesWhatItShows(t *testing.T) {
+	t.Parallel()
+	const hostile = `"><img src=x onerror="document.documentElement.dataset.pwned=1"><script>document.documentElement.dataset.pwned=1</script>`
+	o := newFixture(t, time.Minute).options()
+	o.Targets = func() []collector.TargetStatus {
+		return []collector.TargetStatus{{Job: hostile, Instance: hostile, URL: "javascript:alert(1)", State: collector.StateDown, Reason: hostile}}
+	}
+	o.Pools = func() []rules.PoolStatus {
+		return []rules.PoolStatus{{
+			Name: hostile, ModelName: "qwen3-coder-30b", Problem: hostile,
+			Engines: []rules.PoolMember{{Job: "vllm", Instance: "vllm-0:8000", Engine: "0"}},
+		}}
+	}
+	o.Alerts = func() []rules.Alert {
+		return []rules.Alert{{
+			Name: hostile, Severity: hostile, State: rules.StateFiring, Labels: map[string]string{"pool": hostile},
+			Evidence: rules.Evidence{Seen: hostile, Next: hostile, RunnersUp: []string{hostile}}, ActiveAt: fixtureNow,
+		}}
+	}
+	dom := browse(t, serve(t, o).URL)
+	holds(t, dom, "&lt;img src=x")
+	if strings.Contains(dom, "<img") || strings.Contains(dom, "data-pwned") {
+		t.Error("a label became HTML")
+	}
+}
+
+// brokenHistory is a store that cannot be read.
+type brokenHistory struct{}
+
+func (brokenHistory) Querier(int64, int64) (storage.Querier, error) {
+	return nil, errors.New("the disk is gone")
+}
+
+func TestBrowserSaysThatHistoryFails(t *testing.T) {
+	t.Parallel()
+	o := newFixture(t, time.Minute).options()
+	o.Queryable = brokenHistory{}
+	dom, _ := visit(t, serve(t, o).URL) // the console tells of the failed requests
+	holds(t, dom, "The charts cannot be drawn", "the disk is gone", "The prefix cache of agents collapsed")
+}

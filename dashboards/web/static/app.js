@@ -1,0 +1,183 @@
+// The page: asks, shows, and asks again. Nothing here judges; it shows what the
+// daemon says.
+import * as api from "./api.js";
+import { alerts } from "./alerts.js";
+import { detectors } from "./detectors.js";
+import { h, icon, show } from "./dom.js";
+import { ago, duration, plural, zone } from "./format.js";
+import { gateways } from "./gateways.js";
+import { PoolCharts } from "./poolcharts.js";
+import { pools } from "./pools.js";
+import { recent } from "./recent.js";
+import { targets } from "./targets.js";
+
+const root = document.documentElement;
+const place = (id) => document.getElementById(id);
+
+const state = {
+  fleet: null,
+  recent: {},
+  seconds: 3600, // how far back the charts look
+  view: { open: new Set(), whole: new Set() },
+  charts: new Map(), // by the element that holds them
+  troubles: new Map(), // what does not work now, in words, by what it concerns
+  next: 0,
+};
+
+// trouble notes or clears what does not work; the page says it in words.
+function trouble(about, text) {
+  if (text) state.troubles.set(about, text);
+  else state.troubles.delete(about);
+  const box = place("trouble");
+  box.hidden = state.troubles.size === 0;
+  show(box, icon("critical"), h("span", null, [...state.troubles.values()].join(" ")));
+}
+
+function failed(error) {
+  root.dataset.errors = String(Number(root.dataset.errors) + 1);
+  trouble("page", `This page has a fault: ${error?.message ?? error}. Reload it; if that does not help, please report it.`);
+}
+
+window.addEventListener("error", (e) => failed(e.error ?? e.message));
+window.addEventListener("unhandledrejection", (e) => failed(e.reason));
+
+// refresh asks for the present and draws it; then it waits one interval.
+async function refresh() {
+  clearTimeout(state.next);
+  try {
+    state.fleet = await api.fleet();
+    trouble("fleet", null);
+  } catch (e) {
+    const since = state.fleet ? ` What you see is of ${new Date(state.fleet.now).toLocaleTimeString("en-GB")}.` : "";
+    trouble("fleet", `${e.message}. The page tries again by itself.${since}`);
+  }
+  if (state.fleet) {
+    render();
+    try {
+      await Promise.all([drawCharts(), askRecent()]);
+      trouble("history", null);
+    } catch (e) {
+      trouble("history", `The charts cannot be drawn: ${e.message}.`);
+    }
+    root.dataset.ready = "true";
+  }
+  state.next = setTimeout(refresh, Math.max(2, state.fleet?.interval_seconds ?? 5) * 1000);
+}
+
+async function askRecent() {
+  state.recent = await recent(state.fleet, state.seconds);
+  render();
+}
+
+function render() {
+  const { fleet, view } = state;
+  const range = document.querySelector("[data-range][aria-pressed=true]").textContent;
+  place("version").textContent = fleet.version;
+  document.title = fleet.alerts.firing.length > 0 ? `(${fleet.alerts.firing.length}) kvwatch` : "kvwatch";
+  show(place("state"), chips(fleet));
+  place("demo").hidden = !fleet.demo;
+  if (fleet.demo) show(place("demo"), icon("info"), h("span", null, ["Demo: simulated fleet", fleet.note].filter(Boolean).join(", "), "."));
+  // While nothing fires, the distance from firing is what there is to see.
+  const quiet = fleet.alerts.firing.length === 0;
+  show(place("alerts"), alerts(fleet), quiet && detectors(fleet));
+  show(place("pools"), pools(fleet, state.recent, view));
+  show(place("gateways"), gateways(fleet, state.recent, range));
+  show(place("targets"), targets(fleet));
+  show(place("detectors"), !quiet && detectors(fleet));
+  show(place("foot"), h("span", null, `Times are in ${zone()}. Refreshes every ${duration(fleet.interval_seconds)}. A dash is a value that is not known; `,
+    "open a row or point at it for the reason. Dotted marks on bars show the usual. "),
+  h("a", { href: "metrics" }, "/metrics"), " ", h("a", { href: "api/v1/kvwatch/fleet" }, "JSON"));
+  watchCharts();
+}
+
+function chips(fleet) {
+  const { total, up, unknown, last_scrape: last } = fleet.targets;
+  const well = total > 0 && up === total;
+  return [
+    h(well ? "span" : "a", { class: `chip ${well ? "ok" : "warning"}`, href: well ? null : "#targets", "data-key": "targets" },
+      icon(well ? "ok" : "warning"), `${up} of ${plural(total, "target")} up`, unknown > 0 && `, ${unknown} not scraped yet`),
+    h("span", { class: "chip", "data-key": "last" }, last ? `last scrape ${duration(ago(last, fleet.now))} ago` : "nothing scraped yet"),
+  ];
+}
+
+// Charts far below the fold are drawn when one scrolls to them.
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    entry.target.dataset.near = String(entry.isIntersecting);
+    if (entry.isIntersecting && !state.charts.has(entry.target)) {
+      drawChart(entry.target).catch((e) => trouble("history", `The charts cannot be drawn: ${e.message}.`));
+    }
+  }
+}, { rootMargin: "600px" });
+
+// watchCharts looks after new chart places and lets go of those that went.
+function watchCharts() {
+  const places = new Set(document.querySelectorAll(".charts[data-pool]"));
+  for (const [host, charts] of state.charts) {
+    if (places.has(host)) continue;
+    charts.destroy();
+    seen.unobserve(host);
+    state.charts.delete(host);
+  }
+  for (const host of places) if (!host.dataset.near) {
+    host.dataset.near = "false";
+    seen.observe(host);
+  }
+}
+
+// atOnce is how many pools are drawn without waiting for the reader to scroll.
+const atOnce = 2;
+
+function drawCharts() {
+  const hosts = [...document.querySelectorAll(".charts[data-pool]")];
+  return Promise.all(hosts.filter((host, i) => i < atOnce || host.dataset.near === "true").map(drawChart));
+}
+
+async function drawChart(host) {
+  const pool = state.fleet.pools.find((p) => p.name === host.dataset.pool);
+  if (!pool) return;
+  if (!state.charts.has(host)) state.charts.set(host, new PoolCharts(host));
+  await state.charts.get(host).draw(pool, state.fleet, state.seconds);
+}
+
+const actions = {
+  open(element) {
+    toggle(state.view.open, element.dataset.engine);
+  },
+  whole(element) {
+    toggle(state.view.whole, element.dataset.owner);
+  },
+  theme() {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    try {
+      localStorage.setItem("kvwatch-theme", root.dataset.theme);
+    } catch {
+      // Storage may be forbidden: the choice then lasts as long as the page.
+    }
+    drawCharts();
+  },
+};
+
+function toggle(set, key) {
+  if (!set.delete(key)) set.add(key);
+}
+
+document.addEventListener("click", (event) => {
+  const range = event.target.closest("[data-range]");
+  if (range) {
+    for (const b of document.querySelectorAll("[data-range]")) b.setAttribute("aria-pressed", String(b === range));
+    state.seconds = Number(range.dataset.range);
+    refresh();
+    return;
+  }
+  const element = event.target.closest("[data-action]");
+  if (!element || event.target.closest("a")) return;
+  actions[element.dataset.action]?.(element);
+  if (state.fleet) render();
+});
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.fleet && drawCharts());
+document.addEventListener("visibilitychange", () => document.hidden ? clearTimeout(state.next) : refresh());
+
+refresh();
