@@ -29,6 +29,9 @@ func (r *Recording) readArchive() (targets []byte, err error) {
 		return nil, err
 	}
 	defer done()
+	if r.unzip, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0)); err != nil {
+		return nil, err
+	}
 	if r.store, err = temporaryFile(); err != nil {
 		return nil, err
 	}
@@ -74,7 +77,6 @@ func (r *Recording) keep(archive *tar.Reader) (targets []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer zw.Close()
 	root, rooted, targetsOf := "", false, map[string][]byte{}
 	for {
 		head, err := archive.Next()
@@ -103,7 +105,7 @@ func (r *Recording) keep(archive *tar.Reader) (targets []byte, err error) {
 			return nil, fmt.Errorf("pages lie in %s and in %s: an archive holds one recording, with its folders side by side", root, path.Dir(dir))
 		}
 		root, rooted = path.Dir(dir), true
-		e, err := r.write(zw, archive, entry{at: at, kind: kind})
+		e, err := r.write(zw, archive, head.Size, entry{at: at, kind: kind})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -115,19 +117,14 @@ func (r *Recording) keep(archive *tar.Reader) (targets []byte, err error) {
 
 // write appends one page to the store. A page over the limit is cut one byte
 // over it, so that it is refused for its size when it is read.
-func (r *Recording) write(zw *zstd.Encoder, page io.Reader, e entry) (entry, error) {
-	start, err := r.store.Seek(0, io.SeekCurrent)
-	if err != nil {
+func (r *Recording) write(zw *zstd.Encoder, page io.Reader, size int64, e entry) (entry, error) {
+	whole := make([]byte, min(size, DefaultLimits().BodyBytes+1))
+	if _, err := io.ReadFull(page, whole); err != nil {
 		return e, err
 	}
-	zw.Reset(r.store)
-	if _, err := io.Copy(zw, io.LimitReader(page, DefaultLimits().BodyBytes+1)); err != nil {
-		return e, err
-	}
-	if err := zw.Close(); err != nil {
-		return e, err
-	}
-	end, err := r.store.Seek(0, io.SeekCurrent)
-	e.offset, e.length = start, int32(end-start)
+	packed := zw.EncodeAll(whole, nil)
+	e.offset, e.length = r.size, int32(len(packed))
+	r.size += int64(len(packed))
+	_, err := r.store.WriteAt(packed, e.offset)
 	return e, err
 }

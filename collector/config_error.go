@@ -93,7 +93,15 @@ func (p position) explain(err error, where string) error {
 		}
 		return &yaml.TypeError{Errors: texts}
 	}
-	return p.list([]problem{{p.culprit(err), err.Error()}}, where)
+	key := p.culprit(err)
+	if key == "" {
+		return p.list([]problem{{"", err.Error()}}, where)
+	}
+	text := "is not valid: " + err.Error()
+	if strings.Contains(text, "duration") {
+		text += "; write 15s, 1m or 1h30m"
+	}
+	return p.list([]problem{{key, text}}, where)
 }
 
 // culprit finds the key whose value gives err when it is decoded alone.

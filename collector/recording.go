@@ -43,6 +43,8 @@ type Recording struct {
 	entries []entry // in time order; ties in order of the folders
 	// store holds the pages of an archive, each compressed by itself; nil for a directory.
 	store *os.File
+	size  int64 // of the store
+	unzip *zstd.Decoder
 }
 
 // folder is one target of a recording.
@@ -125,6 +127,7 @@ func (r *Recording) Close() error {
 	if r.store == nil {
 		return nil
 	}
+	r.unzip.Close()
 	return r.store.Close()
 }
 
@@ -299,11 +302,12 @@ func (p Page) raw() (io.ReadCloser, error) {
 	if r.store == nil {
 		return os.Open(filepath.Join(r.path, filepath.FromSlash(p.Name())))
 	}
-	zr, err := zstd.NewReader(io.NewSectionReader(r.store, p.entry.offset, int64(p.entry.length)), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
-	if err != nil {
+	packed := make([]byte, p.entry.length)
+	if _, err := r.store.ReadAt(packed, p.entry.offset); err != nil {
 		return nil, err
 	}
-	return zr.IOReadCloser(), nil
+	page, err := r.unzip.DecodeAll(packed, nil)
+	return io.NopCloser(bytes.NewReader(page)), err
 }
 
 // readCloser reads from one and closes another.

@@ -256,14 +256,7 @@ func limited(c *ScrapeConfig) { c.BodySizeLimit = 10_000 }
 
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	free := func() string { // an address at which nobody listens
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
-	}
+	const nobody = "127.0.0.1:1" // a port that no test can be given
 	answer := func(text string) string { // a server that is none of HTTP
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
@@ -301,7 +294,7 @@ func TestNoAnswer(t *testing.T) {
 		state         State
 		reason        string
 	}{
-		{name: "refused", address: free(), state: StateDown, reason: "refused the connection: is the server running, and is the port right?"},
+		{name: "refused", address: nobody, state: StateDown, reason: "refused the connection: is the server running, and is the port right?"},
 		{name: "name", address: "no-such-host.invalid:8000", state: StateDown, reason: `the name "no-such-host.invalid" does not resolve`},
 		{name: "no answer", address: answer(""), state: StateDown, reason: "closed the connection without an answer"},
 		{name: "no HTTP", address: answer("SSH-2.0-" + secretKey + "\r\n"), state: StateNotMetrics, reason: "answers, but not in HTTP"},
@@ -325,7 +318,7 @@ func TestNoAnswer(t *testing.T) {
 		{name: "no key file", address: serve(write(200, "")), change: func(c *ScrapeConfig) {
 			c.HTTPClientConfig.Authorization = &config.Authorization{CredentialsFile: "/nowhere/litellm.key"}
 		}, state: StateUnauthorised, reason: "the file /nowhere/litellm.key of the job's credentials or tls_config cannot be read: no such file"},
-		{name: "secrets in the address", address: free(), change: func(c *ScrapeConfig) {
+		{name: "secrets in the address", address: nobody, change: func(c *ScrapeConfig) {
 			c.Params = map[string][]string{"api_key": {secretKey}}
 		}, state: StateDown, reason: "refused"},
 	}
