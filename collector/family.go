@@ -1,9 +1,6 @@
 package collector
 
-import (
-	"bytes"
-	"strings"
-)
+import "strings"
 
 // A source is one kind of metrics page. Each registers itself in the file that
 // is named after it.
@@ -191,7 +188,7 @@ func (r *registry) named(name string) *source {
 // hasAnyPrefix is bytes.HasPrefix for several.
 func hasAnyPrefix(name []byte, prefixes ...string) bool {
 	for _, p := range prefixes {
-		if bytes.HasPrefix(name, []byte(p)) {
+		if len(name) >= len(p) && string(name[:len(p)]) == p {
 			return true
 		}
 	}

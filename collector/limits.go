@@ -35,6 +35,9 @@ func (l Limits) check(exposed labels.Labels) error {
 		return &PageError{StateTooLarge, fmt.Sprintf("a series has %d labels, more than %d; raise label_limit if that is expected", n, l.LabelsPerSeries)}
 	}
 	return exposed.Validate(func(label labels.Label) error {
+		if label.Name == labels.MetricName {
+			return nil
+		}
 		if n := len(label.Name); n > l.LabelNameLength {
 			return &PageError{StateTooLarge, fmt.Sprintf("a label name is %d bytes long, more than %d; raise label_name_length_limit if that is expected", n, l.LabelNameLength)}
 		}

@@ -29,6 +29,8 @@ type page struct {
 	eof bool
 
 	wanted, notNumbers int
+	// sourced says that a wanted sample of some source was read.
+	sourced bool
 	// foreign counts series that another server re-exports.
 	foreign int
 	start   float64
@@ -84,7 +86,7 @@ func (pg *page) comment(line []byte, ended bool) {
 		return
 	}
 	pg.good++
-	if declares && pg.wanted == 0 {
+	if declares && !pg.sourced {
 		name, _, _ := bytes.Cut(line[len("# TYPE "):], []byte(" "))
 		pg.declare(name)
 	}
@@ -116,7 +118,7 @@ func (pg *page) nameOf(line []byte) (*sampleName, bool) {
 	}
 	n := nameEnd(line)
 	if n == 0 && line[0] == '{' { // a name in quotes is none of ours
-		_, err := decodeSeries(append(bytes.Clone(line), '\n'), pg.openMetrics)
+		_, _, err := decodeSeries(append(bytes.Clone(line), '\n'), pg.openMetrics)
 		if err == nil {
 			pg.good++
 		}
@@ -140,15 +142,17 @@ func (pg *page) nameOf(line []byte) (*sampleName, bool) {
 	return nil, true
 }
 
-// looksLikeSample is the cheap look at a line that is not wanted. Exemplars do
-// not matter to it.
+// looksLikeSample is a short look at a line that is not wanted, with an
+// exemplar or without.
 func looksLikeSample(line []byte, nameLen int) bool {
-	end := seriesEnd(line, nameLen, true)
-	if end < 0 {
-		return false
+	for _, exemplars := range []bool{false, true} {
+		if end := seriesEnd(line, nameLen, exemplars); end > 0 {
+			if _, ok := valueAfter(line[end:], exemplars); ok {
+				return true
+			}
+		}
 	}
-	_, ok := valueAfter(line[end:], true)
-	return ok
+	return false
 }
 
 // found notes that a family was read under a name.
@@ -166,6 +170,7 @@ func (pg *page) found(name *sampleName) {
 	}
 	if src := name.family.source; src != nil {
 		pg.kinds[src.id].wanted++
+		pg.sourced = true
 	}
 }
 

@@ -179,7 +179,7 @@ func (p *pageReader) recognise() *source {
 
 // line reads one line; a last one may have no end.
 func (p *pageReader) line(line []byte, ended bool) error {
-	line = bytes.Trim(line, " \t\r")
+	line = trimLine(line)
 	if len(line) == 0 {
 		return nil
 	}
@@ -208,34 +208,36 @@ func (p *pageReader) line(line []byte, ended bool) error {
 // sample reads a wanted line; false when it cannot be read.
 func (p *pageReader) sample(line []byte, name *sampleName, ended bool) (bool, error) {
 	pg := &p.page
+	if name.created && pg.start != 0 {
+		return true, nil // the process' start tells workers apart more cheaply
+	}
 	end := seriesEnd(line, len(pg.last), pg.openMetrics)
-	if end < 0 {
+	if end <= 0 {
 		return false, nil
 	}
 	value, ok := valueAfter(line[end:], pg.openMetrics)
 	if !ok {
 		return p.exemplar(line, name, ended)
 	}
-	pg.good++
 	series := maphash.Bytes(p.seed, line[:end])
 	if name.created {
+		pg.good++
 		pg.born(series, value)
 		return true, nil
-	}
-	if pg.wanted++; pg.wanted > p.limits.Series {
-		return false, &PageError{StateTooLarge, fmt.Sprintf("the page holds more than %d wanted samples; raise sample_limit if that is expected", p.limits.Series)}
 	}
 	in, known := p.sums.inputs[series]
 	if !known {
 		var err error
-		if in, err = p.admit(line, name); err != nil {
-			var refused *PageError
-			if errors.As(err, &refused) {
-				return false, refused
-			}
-			return false, nil
+		if in, err = p.admit(line, end, name); errors.Is(err, errExemplar) {
+			return p.exemplar(line, name, ended)
+		} else if err != nil {
+			return false, refusal(err)
 		}
 		p.sums.inputs[series] = in
+	}
+	pg.good++
+	if pg.wanted++; pg.wanted > p.limits.Series {
+		return false, &PageError{StateTooLarge, fmt.Sprintf("the page holds more than %d wanted samples; raise sample_limit if that is expected", p.limits.Series)}
 	}
 	return p.value(in, value, ended), nil
 }
@@ -264,10 +266,21 @@ func (p *pageReader) value(in *input, value float64, ended bool) bool {
 	return true
 }
 
+// refusal gives an error that concerns the page as a whole, else nil.
+func refusal(err error) error {
+	if refused, ok := errors.AsType[*PageError](err); ok {
+		return refused
+	}
+	return nil
+}
+
+// errExemplar is a line whose last brace is not that of its labels.
+var errExemplar = errors.New("the line has an exemplar")
+
 // exemplar reads a line of the text format once more as OpenMetrics, which
 // some servers mix in.
 func (p *pageReader) exemplar(line []byte, name *sampleName, ended bool) (bool, error) {
-	if p.page.openMetrics || !bytes.Contains(line, []byte(" # {")) {
+	if p.page.openMetrics || !bytes.Contains(line, []byte("# {")) {
 		return false, nil
 	}
 	p.page.openMetrics, p.exemplars = true, true
@@ -275,11 +288,14 @@ func (p *pageReader) exemplar(line []byte, name *sampleName, ended bool) (bool, 
 }
 
 // admit decodes a series that was not seen before.
-func (p *pageReader) admit(line []byte, name *sampleName) (*input, error) {
+func (p *pageReader) admit(line []byte, end int, name *sampleName) (*input, error) {
 	p.scratch = append(append(p.scratch[:0], line...), '\n')
-	exposed, err := decodeSeries(p.scratch, p.page.openMetrics)
-	if err != nil {
+	exposed, length, err := decodeSeries(p.scratch, p.page.openMetrics)
+	switch {
+	case err != nil:
 		return nil, err
+	case length != end:
+		return nil, errExemplar
 	}
 	if err := p.limits.check(exposed); err != nil {
 		return nil, err

@@ -14,6 +14,9 @@ const (
 	// partialShare is what must be left of a counter for its fall to be the
 	// loss of a part (a dead worker's file) and not a start from zero.
 	partialShare = 0.2
+	// rounding bounds what a sum of floats falls by when its inputs change their
+	// order; passed on, a counter that falls ever so little would be a restart.
+	rounding = 1e-9
 	// forgetPages is after how many pages that lack it a series is forgotten.
 	forgetPages = 240
 )
@@ -44,7 +47,8 @@ type output struct {
 	series Series
 	family *family
 	// value is the present one; that of counts is the inputs' sum plus offset.
-	value float64
+	// before is the one of the page before.
+	value, before float64
 	// offset is what is missing from the sum because inputs vanished or fell.
 	offset float64
 	// page is the number of the page that fed it last.
@@ -233,6 +237,10 @@ func (s *sums) sum() {
 			out.page--
 			continue
 		}
+		if slip := out.before - out.value; slip > 0 && slip < rounding*out.before && out.accumulates() {
+			out.value = out.before
+		}
+		out.before = out.value
 		finite = append(finite, out)
 		s.samples = append(s.samples, Sample{Series: &out.series, Value: out.value})
 	}
