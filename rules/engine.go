@@ -2,55 +2,548 @@ package rules
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"kvwatch/collector"
+)
+
+const (
+	// defaultInterval is the scrape interval when none is given.
+	defaultInterval = 15 * time.Second
+	// staleIntervals is how many scrapes may be missed before a target is stale.
+	staleIntervals = 3
+	// leastFresh is the least time that a page stays fresh.
+	leastFresh = 15 * time.Second
+	// saveEvery is how often the state file is written when no alert changed.
+	saveEvery = 30 * time.Second
 )
 
 // Engine keeps the windows, derives the series and judges them. All methods
 // are safe for concurrent use.
 type Engine struct {
-	opts Options
+	opts   Options
+	logger *slog.Logger
+	fresh  time.Duration
+
+	// evalMu serialises Eval, and protects batch and what was saved last.
+	evalMu  sync.Mutex
+	batch   batch
+	savedAt time.Time
+	saved   string
+
+	// mu protects what follows. Observe holds it for reading and the target's
+	// own lock, everything else for writing.
+	mu    sync.RWMutex
+	rules map[string]settings
+	pools map[string]*pool
+	conf  []PoolConfig
+	// targets is by job and instance; byPointer finds them without building a key.
+	targets   map[targetKey]*target
+	byPointer map[*collector.Target]*target
+	watches   map[*target][]*watch
+	// remembered holds what the state file knows of pools and watches that
+	// did not appear yet, by name and key.
+	remembered savedState
+	started    time.Time
+	// own are the series that the engine makes itself, by their labels.
+	own map[alertCount]*output
+	// gone are outputs whose subject went; their series end at the next Eval.
+	gone []*output
+	now  time.Time
+}
+
+type targetKey struct{ job, instance string }
+
+// instant is the time of an Eval, in the forms that windows need.
+type instant struct {
+	now      time.Time
+	ms       int64
+	fresh    time.Duration
+	interval time.Duration
+}
+
+func (n instant) unit(u *unit) unitWindow {
+	return unitWindow{now: n.now, ms: n.ms, fresh: n.fresh, unit: u}
+}
+
+func (n instant) pool(p *pool) PoolWindow {
+	return PoolWindow{now: n.now, ms: n.ms, fresh: n.fresh, interval: n.interval, pool: p}
+}
+
+func (n instant) target(t *target) TargetWindow {
+	w := TargetWindow{now: n.now, ms: n.ms, fresh: n.fresh, target: t}
+	for _, u := range t.units {
+		if u.pool != nil {
+			w.pool = u.pool
+		}
+	}
+	return w
 }
 
 // New makes an Engine and loads its state file. It fails when pools or
-// overrides are wrong.
+// overrides are wrong, or when the state file cannot be read.
 func New(o Options) (*Engine, error) {
-	if err := Validate(o.Pools, o.Rules); err != nil {
+	resolved, err := resolveRules(o.Rules)
+	if err := errors.Join(checkPools(o.Pools), err); err != nil {
 		return nil, err
 	}
-	return &Engine{opts: o}, nil
+	if o.ScrapeInterval <= 0 {
+		o.ScrapeInterval = defaultInterval
+	}
+	e := &Engine{
+		opts: o, logger: o.Logger, fresh: max(staleIntervals*o.ScrapeInterval, leastFresh),
+		rules: resolved, conf: slices.Clone(o.Pools), pools: map[string]*pool{},
+		targets: map[targetKey]*target{}, byPointer: map[*collector.Target]*target{},
+		watches: map[*target][]*watch{}, own: map[alertCount]*output{},
+	}
+	if e.logger == nil {
+		e.logger = slog.New(slog.DiscardHandler)
+	}
+	e.remembered, err = loadState(o.StateFile)
+	return e, err
 }
 
 // Observe takes what one scrape yielded into the windows. It keeps no slice of r.
-func (e *Engine) Observe(r *collector.Round) {}
+func (e *Engine) Observe(r *collector.Round) {
+	e.mu.RLock()
+	t := e.byPointer[r.Target]
+	if t == nil {
+		e.mu.RUnlock()
+		t = e.addTarget(r.Target)
+		e.mu.RLock()
+	}
+	defer e.mu.RUnlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.observe(r)
+}
 
-// Restore refills the windows from history, up to now. Call it once, before
-// the first Observe.
-func (e *Engine) Restore(ctx context.Context, now time.Time, scan ScanFunc) error { return nil }
+// addTarget finds or makes the target of a pointer that was not seen yet.
+func (e *Engine) addTarget(c *collector.Target) *target {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.targetFor(c.Labels.Get("job"), c.Labels.Get("instance"))
+	for old, at := range e.byPointer {
+		if at == t {
+			delete(e.byPointer, old)
+		}
+	}
+	e.byPointer[c] = t
+	return t
+}
+
+func (e *Engine) targetFor(job, instance string) *target {
+	key := targetKey{job, instance}
+	t := e.targets[key]
+	if t == nil {
+		t = newTarget(job, instance, e.opts.ScrapeInterval)
+		e.targets[key] = t
+	}
+	return t
+}
 
 // Eval runs one tick at now: records, then detectors, then alert states, then
 // Append, persisting and Dispatch.
-func (e *Engine) Eval(ctx context.Context, now time.Time) error { return nil }
+func (e *Engine) Eval(ctx context.Context, now time.Time) error {
+	e.evalMu.Lock()
+	defer e.evalMu.Unlock()
+	alerts, state, err := e.tick(now)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if e.opts.Append != nil {
+		if err := e.opts.Append(ctx, now, e.batch.samples, e.batch.stale); err != nil {
+			errs = append(errs, fmt.Errorf("storing derived series: %w", err))
+		}
+	}
+	// The state is on disk before anybody is told: after a crash in between,
+	// the alert is still open and is told then.
+	if err := e.save(now, alerts, state); err != nil {
+		errs = append(errs, err)
+	}
+	if e.opts.Dispatch != nil {
+		e.opts.Dispatch(ctx, now, alerts)
+	}
+	return errors.Join(errs...)
+}
+
+// tick does the part of Eval that needs the windows. state is nil when there
+// is nothing to save.
+func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.started.IsZero() {
+		e.started = now
+	}
+	e.now = now
+	n := instant{now: now, ms: now.UnixMilli(), fresh: e.fresh, interval: e.opts.ScrapeInterval}
+	e.expire(n)
+	e.assign()
+	for _, p := range e.pools {
+		p.tick(n.pool(p))
+	}
+	e.batch.reset()
+	e.record(n)
+	e.judge(n)
+	alerts = e.alerts(false)
+	e.countAlerts()
+	for _, o := range e.gone {
+		e.batch.drop(o)
+	}
+	e.gone = nil
+	if !e.saveDue(now, alerts) {
+		return alerts, nil, nil
+	}
+	s, err := e.state()
+	return alerts, &s, err
+}
+
+// record evaluates all outputs.
+func (e *Engine) record(n instant) {
+	each := func(outputs []*output) {
+		for _, o := range outputs {
+			o.result = o.eval(n)
+			e.batch.put(o)
+		}
+	}
+	for _, t := range e.targets {
+		each(t.outputs)
+		for _, u := range t.units {
+			each(u.outputs)
+		}
+	}
+	for _, p := range e.pools {
+		each(p.outputs)
+	}
+}
+
+// judge asks all detectors.
+func (e *Engine) judge(n instant) {
+	for _, p := range e.pools {
+		for _, w := range p.watches {
+			w.step(n.now, w.pool.Judge(n.pool(p), w.firing()), e.opts.ExternalURL)
+		}
+	}
+	for t, watches := range e.watches {
+		for _, w := range watches {
+			w.step(n.now, w.target.Judge(n.target(t), w.firing()), e.opts.ExternalURL)
+		}
+	}
+	// What the state file told of and nothing came back for is over after a while.
+	if n.now.Sub(e.started) > resolvedKept {
+		for key, s := range e.remembered.Watches {
+			w := watch{watchState: s}
+			w.forget(n.now)
+			if w.Alert != nil {
+				w.end(n.now)
+			}
+			if e.remembered.Watches[key] = w.watchState; len(w.Resolved) == 0 {
+				delete(e.remembered.Watches, key)
+			}
+		}
+	}
+}
+
+// expire drops targets that were not scraped for longer than any window.
+func (e *Engine) expire(n instant) {
+	for key, t := range e.targets {
+		if t.lastScrape == 0 || n.ms-t.lastScrape <= (longWindow+e.fresh).Milliseconds() {
+			continue
+		}
+		for _, u := range t.units {
+			e.leave(u)
+			e.gone = append(e.gone, u.outputs...)
+		}
+		e.gone = append(e.gone, t.outputs...)
+		delete(e.targets, key)
+		delete(e.watches, t)
+		maps.DeleteFunc(e.byPointer, func(_ *collector.Target, at *target) bool { return at == t })
+	}
+}
+
+// assign gives new engines their pool, and new subjects their outputs and watches.
+func (e *Engine) assign() {
+	for _, t := range e.targets {
+		if t.outputs == nil && t.lastScrape > 0 {
+			e.equipTarget(t)
+		}
+		for _, u := range t.units {
+			switch {
+			case u.engine == "":
+				if u.outputs == nil {
+					e.equipGateway(u)
+				}
+			case u.modelName == "" || u.pool != nil && u.pooledAs == u.modelName:
+			default:
+				e.leave(u)
+				e.gone = append(e.gone, u.outputs...)
+				e.join(u)
+			}
+		}
+	}
+}
+
+// join puts an engine into its pool.
+func (e *Engine) join(u *unit) {
+	p := e.poolFor(u)
+	u.pool, u.pooledAs = p, u.modelName
+	p.members = append(p.members, u)
+	slices.SortFunc(p.members, func(a, b *unit) int { return strings.Compare(a.key(), b.key()) })
+	p.check()
+	u.outputs = nil
+	subject := labels.FromStrings("job", u.target.job, "instance", u.target.instance, "engine", u.engine, "model_name", u.modelName)
+	for _, r := range sortedRecordings() {
+		if r.Engine == nil {
+			continue
+		}
+		for _, value := range r.values() {
+			u.outputs = append(u.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
+				return r.Engine(EngineWindow{unitWindow: n.unit(u), pool: u.pool}, value)
+			}))
+		}
+	}
+}
+
+// leave takes an engine out of its pool.
+func (e *Engine) leave(u *unit) {
+	if u.pool == nil {
+		return
+	}
+	u.pool.leave(u)
+	u.pool = nil
+}
+
+// poolFor finds the pool that claims u, or makes its default pool.
+func (e *Engine) poolFor(u *unit) *pool {
+	claims := claiming(e.conf, u)
+	switch len(claims) {
+	case 0:
+		return e.pool(u.target.job+"/"+u.modelName, nil, u.modelName)
+	case 1:
+	default:
+		e.logger.Error("an engine is claimed by two pools: tell them apart by jobs or model_name; the first has it",
+			"job", u.target.job, "instance", u.target.instance, "model_name", u.modelName, "pools", claims[0].Name+", "+claims[1].Name)
+	}
+	p := e.pool(claims[0].Name, claims[0], u.modelName)
+	if len(claims) > 1 {
+		p.claimed = fmt.Sprintf("%s is claimed by %q and by %q", u.target.instance, claims[0].Name, claims[1].Name)
+	}
+	return p
+}
+
+// claiming lists the configured pools that claim u.
+func claiming(conf []PoolConfig, u *unit) []*PoolConfig {
+	var claims []*PoolConfig
+	for i := range conf {
+		if conf[i].matches(u.target.job, u.modelName) {
+			claims = append(claims, &conf[i])
+		}
+	}
+	return claims
+}
+
+// pool finds or makes a pool.
+func (e *Engine) pool(name string, conf *PoolConfig, modelName string) *pool {
+	if p := e.pools[name]; p != nil {
+		return p
+	}
+	p := &pool{name: name, conf: conf, modelName: modelName, excess: newCacheExcess(newExcessConfig(e.rules))}
+	e.pools[name] = p
+	if s, ok := e.remembered.Pools[name]; ok {
+		p.seats.load(s.Seats)
+		if err := p.excess.load(s.Excess); err != nil {
+			e.logger.Error("what was learned of a pool cannot be read; it learns anew", "pool", name, "err", err)
+		}
+		delete(e.remembered.Pools, name)
+	}
+	e.equipPool(p)
+	return p
+}
+
+// equipPool gives a pool its outputs and watches.
+func (e *Engine) equipPool(p *pool) {
+	for _, r := range sortedRecordings() {
+		if r.Pool == nil {
+			continue
+		}
+		for _, value := range r.values() {
+			p.outputs = append(p.outputs, newOutput(&r, r.poolName(), value, p.subject(), func(n instant) Result {
+				return r.Pool(n.pool(p), value)
+			}))
+		}
+	}
+	p.watches = nil
+	for _, name := range alertNames() {
+		a, s := alertings[name], e.rules[name]
+		if a.Pool != nil && !s.disabled {
+			p.watches = append(p.watches, e.watch(&watch{rule: a, settings: s, subject: p.subject(), pool: a.Pool(s)}))
+		}
+	}
+}
+
+// equipTarget gives a target its outputs and watches.
+func (e *Engine) equipTarget(t *target) {
+	subject := labels.FromStrings("job", t.job, "instance", t.instance)
+	for _, r := range sortedRecordings() {
+		if r.Target == nil {
+			continue
+		}
+		for _, value := range r.values() {
+			t.outputs = append(t.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
+				return r.Target(n.target(t), value)
+			}))
+		}
+	}
+	e.watchTarget(t)
+}
+
+func (e *Engine) watchTarget(t *target) {
+	subject := labels.FromStrings("job", t.job, "instance", t.instance)
+	var watches []*watch
+	for _, name := range alertNames() {
+		a, s := alertings[name], e.rules[name]
+		if a.Target != nil && !s.disabled {
+			watches = append(watches, e.watch(&watch{rule: a, settings: s, subject: subject, target: a.Target(s)}))
+		}
+	}
+	e.watches[t] = watches
+}
+
+// equipGateway gives a gateway its outputs.
+func (e *Engine) equipGateway(u *unit) {
+	u.outputs = []*output{}
+	subject := labels.FromStrings("job", u.target.job, "instance", u.target.instance)
+	for _, r := range sortedRecordings() {
+		if r.Gateway == nil {
+			continue
+		}
+		for _, value := range r.values() {
+			u.outputs = append(u.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
+				return r.Gateway(GatewayWindow{unitWindow: n.unit(u)}, value)
+			}))
+		}
+	}
+}
+
+// watch takes up what the state file knows of it.
+func (e *Engine) watch(w *watch) *watch {
+	if s, ok := e.remembered.Watches[w.key()]; ok {
+		w.watchState = s
+		delete(e.remembered.Watches, w.key())
+	}
+	return w
+}
 
 // Recorded returns all derived series as of the last Eval, those without a
 // value too.
-func (e *Engine) Recorded() []Recorded { return nil }
-
-// Alerts returns the alerts that are pending, firing or resolved not long ago.
-func (e *Engine) Alerts() []Alert { return nil }
-
-// Detectors says where each detector stands.
-func (e *Engine) Detectors() []DetectorStatus { return nil }
-
-// Pools returns the pools and the engines in them.
-func (e *Engine) Pools() []PoolStatus { return nil }
-
-// Reload swaps pools and overrides; windows, what was learned and open alerts
-// stay. A failed reload changes nothing.
-func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override) error {
-	return Validate(pools, overrides)
+func (e *Engine) Recorded() []Recorded {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []Recorded
+	for _, o := range e.outputs() {
+		all = o.recorded(all)
+	}
+	return all
 }
 
-// Accept takes the pool's present cache behaviour as the new normal.
-func (e *Engine) Accept(pool string, now time.Time) error { return nil }
+// outputs lists all outputs in a steady order.
+func (e *Engine) outputs() []*output {
+	var all []*output
+	for _, t := range e.sortedTargets() {
+		all = append(all, t.outputs...)
+		for _, u := range t.units {
+			all = append(all, u.outputs...)
+		}
+	}
+	for _, p := range e.sortedPools() {
+		all = append(all, p.outputs...)
+	}
+	return append(all, e.ownOutputs()...)
+}
+
+func (e *Engine) sortedTargets() []*target {
+	return slices.SortedFunc(maps.Values(e.targets), func(a, b *target) int {
+		return strings.Compare(a.job+"\xff"+a.instance, b.job+"\xff"+b.instance)
+	})
+}
+
+func (e *Engine) sortedPools() []*pool {
+	return slices.SortedFunc(maps.Values(e.pools), func(a, b *pool) int { return strings.Compare(a.name, b.name) })
+}
+
+// Alerts returns the alerts that are pending, firing or resolved not long ago.
+func (e *Engine) Alerts() []Alert {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.alerts(true)
+}
+
+func (e *Engine) alerts(pending bool) []Alert {
+	all := []Alert{}
+	for _, w := range e.allWatches() {
+		all = w.alerts(all, pending)
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.remembered.Watches)) {
+		s := e.remembered.Watches[key]
+		all = s.alerts(all, pending)
+	}
+	return all
+}
+
+// allWatches lists all watches in a steady order.
+func (e *Engine) allWatches() []*watch {
+	var all []*watch
+	for _, p := range e.sortedPools() {
+		all = append(all, p.watches...)
+	}
+	for _, t := range e.sortedTargets() {
+		all = append(all, e.watches[t]...)
+	}
+	return all
+}
+
+// Detectors says where each detector stands.
+func (e *Engine) Detectors() []DetectorStatus {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := []DetectorStatus{}
+	for _, w := range e.allWatches() {
+		all = append(all, w.status())
+	}
+	return all
+}
+
+// Pools returns the pools and the engines in them.
+func (e *Engine) Pools() []PoolStatus {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := []PoolStatus{}
+	for _, p := range e.sortedPools() {
+		all = append(all, p.status())
+	}
+	return all
+}
+
+// Accept takes the pool's present cache behaviour as the new normal: what D1
+// learned is forgotten, its alerts resolve at the next Eval, and it stays
+// silent until it has learned anew.
+func (e *Engine) Accept(name string, now time.Time) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.pools[name]
+	if p == nil {
+		return fmt.Errorf("there is no pool %q: there are %s", name, list(slices.Sorted(maps.Keys(e.pools))))
+	}
+	p.excess.accept(now)
+	return nil
+}

@@ -125,7 +125,7 @@ func Registered() Registry {
 	for _, name := range slices.Sorted(maps.Keys(recordings)) {
 		reg.Recordings = append(reg.Recordings, recordings[name].infos()...)
 	}
-	reg.Recordings = append(reg.Recordings, ownFamilies...)
+	reg.Recordings = append(reg.Recordings, ownFamilies()...)
 	slices.SortFunc(reg.Recordings, func(a, b RecordingInfo) int { return strings.Compare(a.Name, b.Name) })
 	for _, name := range alertNames() {
 		a := alertings[name]
@@ -164,4 +164,21 @@ func (r Recording) poolName() string {
 		return r.Name
 	}
 	return fmt.Sprintf("kvwatch_pool_%s", rest)
+}
+
+// sortedRecordings lists the recordings in order of name.
+func sortedRecordings() []Recording {
+	all := make([]Recording, 0, len(recordings))
+	for _, name := range slices.Sorted(maps.Keys(recordings)) {
+		all = append(all, recordings[name])
+	}
+	return all
+}
+
+// values are the values of the recording's own label: "" alone without one.
+func (r Recording) values() []string {
+	if r.Label == "" {
+		return []string{""}
+	}
+	return r.Values
 }

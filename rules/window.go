@@ -1,20 +1,196 @@
 package rules
 
-// EngineWindow is all that a rule may see of one engine at one instant.
-type EngineWindow struct{}
+import (
+	"fmt"
+	"math"
+	"time"
 
-// PoolWindow is all that a rule may see of one pool at one instant.
-type PoolWindow struct{}
+	"kvwatch/collector"
+)
+
+// minRequests is how many requests a window needs before a ratio or a quantile
+// of it is told.
+const minRequests = 5
+
+// EngineWindow is all that a rule may see of one engine at one instant.
+type EngineWindow struct {
+	unitWindow
+	// pool is nil until the engine's model is known.
+	pool *pool
+}
 
 // GatewayWindow is all that a rule may see of one gateway at one instant.
-type GatewayWindow struct{}
+type GatewayWindow struct {
+	unitWindow
+}
 
 // TargetWindow is all that a rule may see of one target at one instant.
-type TargetWindow struct{}
+type TargetWindow struct {
+	now time.Time
+	// ms is now in Unix milliseconds.
+	ms int64
+	// fresh is how old the last scrape may be.
+	fresh  time.Duration
+	target *target
+	// pool is the pool of the target's engines; nil outside of pools.
+	pool *pool
+}
 
-type poolDetector interface{}
-type targetDetector interface{}
+// Scraped says whether the target was scraped lately, with whatever outcome.
+func (w TargetWindow) Scraped() bool {
+	return w.target.lastScrape > 0 && w.ms-w.target.lastScrape <= w.fresh.Milliseconds()
+}
 
-var ownFamilies []RecordingInfo
+// unitWindow is what engines and gateways have in common.
+type unitWindow struct {
+	now time.Time
+	// ms is now in Unix milliseconds.
+	ms int64
+	// fresh is how old the last page may be.
+	fresh time.Duration
+	unit  *unit
+}
 
-func sharedOverrides(o map[string]Override) (map[string]Override, error) { return o, nil }
+// Fresh says whether the last good page is young enough to speak of now.
+func (w unitWindow) Fresh() bool {
+	t := w.unit.target
+	return t.lastGood > 0 && w.ms-t.lastGood <= w.fresh.Milliseconds()
+}
+
+// Gauge is the gauge as of the last page, if that page is fresh and had it.
+func (w unitWindow) Gauge(g gauge) (float64, bool) {
+	v := w.unit.gauges[g]
+	return v.now, v.column != nil && v.page == w.unit.target.page && w.Fresh()
+}
+
+// Increase is what the total gained in the window that ends now.
+func (w unitWindow) Increase(t total, d time.Duration) float64 {
+	return w.IncreaseIn(t, w.ms-d.Milliseconds(), w.ms)
+}
+
+// IncreaseIn is what the total gained on the pages in (from, to].
+func (w unitWindow) IncreaseIn(t total, from, to int64) float64 {
+	u := w.unit
+	return u.target.windowFor(t.long()).increase(u.totals[t].column, from, to)
+}
+
+// HistSum and HistCount are what sum and count of a histogram gained.
+func (w unitWindow) HistSum(h hist, d time.Duration) float64 {
+	f := w.unit.hists[h]
+	if f == nil {
+		return 0
+	}
+	return w.unit.target.windowFor(h.long()).increase(f.sumColumn, w.ms-d.Milliseconds(), w.ms)
+}
+
+// HistCount is what the histogram's count gained in the window.
+func (w unitWindow) HistCount(h hist, d time.Duration) float64 {
+	f := w.unit.hists[h]
+	if f == nil {
+		return 0
+	}
+	return w.unit.target.windowFor(h.long()).increase(f.countColumn, w.ms-d.Milliseconds(), w.ms)
+}
+
+// Requests counts the requests of the window: those that got a first token, or
+// those that finished where first tokens are not counted.
+func (w unitWindow) Requests(d time.Duration) float64 {
+	if w.unit.hists[histTTFT] != nil {
+		return w.HistCount(histTTFT, d)
+	}
+	return w.HistCount(histPrompt, d)
+}
+
+// Total is the source's own total as far as it is known, resets corrected.
+func (w unitWindow) Total(t total) (float64, bool) {
+	v := w.unit.totals[t]
+	return v.sum + v.skipped, v.column != nil
+}
+
+// Covered is the share of the window that good pages cover.
+func (w unitWindow) Covered(d time.Duration) float64 {
+	return min(w.Increase(totalCovered, d)/d.Seconds(), 1)
+}
+
+// quality judges a value that was computed over the window d.
+func (w unitWindow) quality(d time.Duration) (Quality, float64) {
+	switch {
+	case w.unit.target.sampled(w.ms):
+		return QualitySampled, 0
+	case w.unit.resetAt > w.ms-d.Milliseconds():
+		return QualityReset, 0
+	}
+	// A window rarely begins and ends on a page: two pages less are still whole.
+	covered, slack := w.Covered(d), 2*w.fresh.Seconds()/3/d.Seconds()
+	if covered+slack < 1 {
+		return QualityPartial, covered
+	}
+	return QualityOK, 0
+}
+
+// known is a result that was computed over the window d (0: from the last page).
+func (w unitWindow) known(v float64, d time.Duration, from string) Result {
+	r := Result{Value: v, Known: true, Quality: QualityOK, From: from}
+	if d > 0 {
+		r.Quality, r.Coverage = w.quality(d)
+	}
+	switch r.Quality {
+	case QualityReset:
+		r.Reason = "a counter began again inside the window; nothing was added or lost"
+	case QualityPartial:
+		r.Reason = "pages cover only a part of the window"
+	case QualitySampled:
+		r.Reason = sampledReason
+	case QualityOK, QualityStale, QualityAbsent, QualityVersionStep:
+	}
+	return r
+}
+
+const sampledReason = "several workers answer behind one address, each with counters of its own: give LiteLLM a PROMETHEUS_MULTIPROC_DIR, or scrape each worker"
+
+// absent is a result without a value; a stale unit says so instead.
+func (w unitWindow) absent(reason string) Result {
+	if !w.Fresh() {
+		return w.stale()
+	}
+	return Result{Quality: QualityAbsent, Reason: reason}
+}
+
+func (w unitWindow) stale() Result {
+	return Result{Quality: QualityStale, Reason: staleReason(w.unit.target, w.ms)}
+}
+
+// staleReason says since when there was no page, and why.
+func staleReason(t *target, now int64) string {
+	if t.lastGood == 0 {
+		return "no page was read yet"
+	}
+	age := time.Duration(now-t.lastGood) * time.Millisecond
+	text := fmt.Sprintf("no page for %s", spell(age))
+	if t.state != collector.StateUp {
+		text += fmt.Sprintf(" (%s)", t.state)
+	}
+	return text
+}
+
+// ratio is part over whole where the window holds enough, else absent.
+func (w unitWindow) ratio(part, whole float64, d time.Duration, from string) Result {
+	if whole <= 0 || math.IsNaN(part) {
+		return w.absent(reasonNoData)
+	}
+	return w.known(min(max(part/whole, 0), 1), d, from)
+}
+
+const (
+	reasonNoData    = "nothing was prompted in the window"
+	reasonTooLittle = "fewer than 5 requests and less than 2 usual prompts in the window"
+)
+
+// capacity is the engine's KV cache in tokens.
+func (w unitWindow) capacity() (float64, bool) {
+	c := w.unit.capacity
+	if w.unit.sharedBlocks() {
+		c /= float64(w.unit.target.engines())
+	}
+	return c, c > 0
+}

@@ -1,0 +1,90 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+func init() {
+	alert(Alerting{
+		Name:     "KVSaturated",
+		Help:     "An engine of a pool has its KV cache over 95% in use at every scrape of 3 minutes.",
+		Severity: SeverityWarning, For: 3 * time.Minute,
+		Settings: []Setting{
+			{Name: "ratio", Default: 0.95, Positive: true, Help: "KV usage that is too high"},
+			{Name: "window", Default: 3 * time.Minute, Positive: true, Help: "time over which it must be so at every scrape"},
+		},
+		Pool: func(s settings) poolDetector { return kvSaturated{s} },
+	})
+}
+
+type kvSaturated struct{ settings }
+
+// Judge implements poolDetector.
+func (d kvSaturated) Judge(w PoolWindow, _ time.Time) Verdict {
+	told, worst := 0, 0.0
+	var full, idle []string
+	for _, u := range w.pool.members {
+		e := w.engine(u)
+		usage, ok := e.Gauge(gaugeUsage)
+		if !ok {
+			continue
+		}
+		told++
+		worst = max(worst, usage)
+		if !d.always(e, w.interval) {
+			continue
+		}
+		full = append(full, fmt.Sprintf("%s %s", u.target.instance, percent(usage)))
+		if running, ok := e.Gauge(gaugeRunning); ok && running == 0 {
+			idle = append(idle, u.target.instance)
+		}
+	}
+	if told == 0 {
+		return unknown("no engine of the pool tells its KV usage lately")
+	}
+	v := Verdict{
+		Active: len(full) > 0, Phase: PhaseWatching, Value: worst, Text: "highest KV usage " + percent(worst),
+		Numbers: []Number{{Name: "kv_usage_max", Value: worst, Unit: "ratio"}, {Name: "engines_full", Value: float64(len(full)), Unit: "engines"}},
+	}
+	if v.Active {
+		d.tell(w, &v, full, idle)
+	}
+	return v
+}
+
+// always says whether the usage was over the ratio at every scrape of the window.
+func (d kvSaturated) always(e EngineWindow, interval time.Duration) bool {
+	r, column := e.unit.target.short, e.unit.gauges[gaugeUsage].column
+	window := max(d.duration("window"), 2*interval)
+	from := e.ms - window.Milliseconds()
+	if r.n == 0 || r.times[r.start] > from+interval.Milliseconds() {
+		return false // not seen for so long
+	}
+	for i := r.upTo(from); i < r.n; i++ {
+		if v := column.values[r.slot(i)]; !(v > d.number("ratio")) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d kvSaturated) tell(w PoolWindow, v *Verdict, full, idle []string) {
+	v.Summary = fmt.Sprintf("Pool %s: the KV cache of %s is full", w.pool.name, plural(len(full), "engine"))
+	preempted, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Increase(totalPreemptions, 5*time.Minute), true })
+	waiting, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.waitingForCapacity() })
+	v.Evidence = Evidence{
+		Seen: fmt.Sprintf("KV usage: %s; %s waiting, %s in 5 min.", strings.Join(full, ", "),
+			plural(int(waiting), "request"), plural(int(preempted), "preemption")),
+		Against:    fmt.Sprintf("Fires when the usage is over %s at every scrape of %s.", percent(d.number("ratio")), spell(d.duration("window"))),
+		CauseText:  "Running requests hold the cache: their contexts and outputs are longer, or they are more, than it has room for.",
+		Next:       "Add an engine or room (gpu-memory-utilization, fp8 KV cache); check for an uneven router if one engine alone is full.",
+		Confidence: "high: the engines' own gauge", Numbers: v.Numbers,
+	}
+	if len(idle) > 0 {
+		v.Summary = fmt.Sprintf("Pool %s: KV held by nothing running on %s", w.pool.name, list(idle))
+		v.Evidence.CauseText = "KV held by nothing running: blocks wait for a remote transfer, or the gauge is frozen after aborts."
+		v.Evidence.Next = "Send one request to the engine: if the usage stays, look at its KV connector, then restart it."
+	}
+}

@@ -1,0 +1,149 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+func init() {
+	alert(Alerting{
+		Name:     "QueueGrowing",
+		Help:     "Requests of a pool waited at every scrape of 5 minutes and their number grows, or the queue needs over a minute to drain.",
+		Severity: SeverityWarning, For: 2 * time.Minute,
+		Settings: []Setting{
+			{Name: "window", Default: 5 * time.Minute, Positive: true, Help: "time over which requests must wait at every scrape"},
+			{Name: "slope_window", Default: 10 * time.Minute, Positive: true, Help: "time over which the number that waits must grow"},
+			{Name: "drain", Default: 60.0, Positive: true, Help: "drain time that is too long by itself, in seconds"},
+		},
+		Pool: func(s settings) poolDetector { return queueGrowing{s} },
+	})
+}
+
+type queueGrowing struct{ settings }
+
+// leastScrapes is how many intervals a window is stretched to: with fewer
+// scrapes "every scrape" and a slope say nothing.
+const leastScrapes = 3
+
+// Judge implements poolDetector.
+func (d queueGrowing) Judge(w PoolWindow, _ time.Time) Verdict {
+	now, told := w.sum(func(e EngineWindow) (float64, bool) { return e.waitingForCapacity() })
+	if told == 0 {
+		return unknown("no engine of the pool tells lately how many requests wait")
+	}
+	v := Verdict{Phase: PhaseWatching, Value: now, Text: fmt.Sprintf("%s waiting", amount(now)), Numbers: []Number{{Name: "waiting", Value: now, Unit: "requests"}}}
+	if now <= 0 {
+		return v
+	}
+	always := d.always(w)
+	slope, rising := d.slope(w)
+	seconds, _, drains := w.drain(max(d.duration("window"), leastScrapes*w.interval))
+	slow := !drains || seconds > d.number("drain")
+	v.Numbers = append(v.Numbers, Number{Name: "slope", Value: slope * 60, Unit: "requests/min"})
+	if drains {
+		v.Numbers = append(v.Numbers, Number{Name: "drain", Value: seconds, Unit: "seconds"})
+	}
+	if v.Active = always && rising || slow && d.anyStarted(w); !v.Active {
+		return v
+	}
+	d.tell(w, &v, slope, seconds, drains)
+	return v
+}
+
+// always says whether requests waited at every scrape of the window.
+func (d queueGrowing) always(w PoolWindow) bool {
+	_, y := w.series(d.duration("window"), leastScrapes, func(e EngineWindow, t int64) (float64, bool) { return e.waitingAt(t) })
+	whole := max(int(d.duration("window")/w.interval), leastScrapes) + 1
+	return len(y) >= whole && !slices.ContainsFunc(y, func(n float64) bool { return n <= 0 })
+}
+
+// slope is the growth in requests per second.
+func (d queueGrowing) slope(w PoolWindow) (float64, bool) {
+	x, y := w.series(d.duration("slope_window"), leastScrapes, func(e EngineWindow, t int64) (float64, bool) { return e.waitingAt(t) })
+	slope, ok := theilSen(x, y)
+	return slope, ok && slope > 0
+}
+
+// anyStarted says that the pool has a pace to hold a queue against: pages
+// cover enough time for one.
+func (d queueGrowing) anyStarted(w PoolWindow) bool {
+	covered, _ := w.sum(func(e EngineWindow) (float64, bool) {
+		return e.Increase(totalCovered, max(d.duration("window"), leastScrapes*w.interval)), true
+	})
+	return covered >= (leastScrapes-1)*w.interval.Seconds()
+}
+
+func (d queueGrowing) tell(w PoolWindow, v *Verdict, slope, seconds float64, drains bool) {
+	binds, why, next := w.binding()
+	v.Summary = fmt.Sprintf("Pool %s: %s waiting, bound by %s", w.pool.name, plural(int(v.Value), "request"), binds)
+	drainText := "none was started lately"
+	if drains {
+		drainText = fmt.Sprintf("at the present pace they need %s", spell(time.Duration(seconds*float64(time.Second))))
+	}
+	v.Evidence = Evidence{
+		Seen: fmt.Sprintf("%s waiting for capacity, %+.1f per minute; %s. By engine: %s.",
+			plural(int(v.Value), "request"), slope*60, drainText, w.byEngine(func(e EngineWindow) (string, bool) {
+				n, ok := e.waitingForCapacity()
+				return amount(n), ok
+			})),
+		Against: fmt.Sprintf("Fires when requests wait at every scrape of %s and grow over %s, or when the queue needs over %g s.",
+			spell(d.duration("window")), spell(d.duration("slope_window")), d.number("drain")),
+		CauseText: why, Next: next, Numbers: v.Numbers,
+		Confidence: "high: the engines' own count",
+	}
+}
+
+// binding names what the queue waits for: kv, slots, prefill or deferred.
+func (w PoolWindow) binding() (name, why, next string) {
+	deferred, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Gauge(gaugeWaitingDeferred) })
+	capacity, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.waitingForCapacity() })
+	preempted, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Increase(totalPreemptions, 5*time.Minute), true })
+	worst, worstOK, full := 0.0, false, 0
+	for _, u := range w.pool.members {
+		e := w.engine(u)
+		if n, ok := e.waitingForCapacity(); !ok || n <= 0 {
+			continue
+		}
+		if usage, ok := e.Gauge(gaugeUsage); ok {
+			worst, worstOK = max(worst, usage), true
+		}
+		if running, ok := e.Gauge(gaugeRunning); ok && w.pool.maxNumSeqs() > 0 && running >= float64(w.pool.maxNumSeqs()) {
+			full++
+		}
+	}
+	switch {
+	case deferred > capacity:
+		return "deferred", fmt.Sprintf("Deferred: %s wait for something else than capacity (grammar, remote KV, LoRA).", amount(deferred)),
+			"Look at what is deferred: structured output, a KV connector or the LoRA limit; more engines do not help."
+	case worst > 0.9 || preempted > 0:
+		return "kv", fmt.Sprintf("KV: the cache of a waiting engine is %s in use, %s in 5 min.", percent(worst), plural(int(preempted), "preemption")),
+			"Room for contexts binds: add an engine, raise gpu-memory-utilization, use an fp8 KV cache, or shorten outputs and contexts."
+	case full > 0:
+		return "slots", fmt.Sprintf("Slots: %s at max_num_seqs %d while the KV cache has room.", plural(full, "engine"), w.pool.maxNumSeqs()),
+			"Raise --max-num-seqs if the inter-token latency allows it, or add an engine."
+	case !worstOK:
+		return "prefill", "Prefill is what remains: the engines tell no KV usage.", "Check the engines' KV usage metric; else add an engine."
+	default:
+		return "prefill", fmt.Sprintf("Prefill: the KV cache has room (%s in use) and requests wait to be computed.", percent(worst)),
+			"Prompt tokens bind: look at the prefix cache's hit ratio first, then at max-num-batched-tokens, then add an engine."
+	}
+}
+
+// byEngine lists a figure by instance, of at most six engines.
+func (w PoolWindow) byEngine(f func(EngineWindow) (string, bool)) string {
+	var parts []string
+	for _, u := range w.pool.members {
+		s, ok := f(w.engine(u))
+		if !ok {
+			continue
+		}
+		if len(parts) == 6 {
+			parts = append(parts, "and more")
+			break
+		}
+		parts = append(parts, u.target.instance+" "+s)
+	}
+	return strings.Join(parts, ", ")
+}

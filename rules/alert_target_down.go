@@ -1,0 +1,115 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	"kvwatch/collector"
+)
+
+func init() {
+	alert(Alerting{
+		Name:     "TargetDown",
+		Help:     "A target gives no page that can be read; critical when over half of its pool is so.",
+		Severity: SeverityWarning, For: time.Minute,
+		Target: func(settings) targetDetector { return targetDown{} },
+	})
+}
+
+type targetDown struct{}
+
+// Judge implements targetDetector.
+func (targetDown) Judge(w TargetWindow, _ time.Time) Verdict {
+	t := w.target
+	switch {
+	case !w.Scraped():
+		return unknown("the target was not scraped lately")
+	case !isDown(t.state):
+		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state)}
+	}
+	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.stateSince, Value: 1, Text: "state " + string(t.state)}
+	if t.lastGood > 0 {
+		v.Since = time.UnixMilli(t.firstBad).UTC()
+	}
+	v.Summary = fmt.Sprintf("%s of job %s: %s", t.instance, t.job, stateWords(t.state))
+	seen := fmt.Sprintf("For %s no page of %s could be read: %s.", spell(w.now.Sub(v.Since)), t.instance, stateWords(t.state))
+	if t.reason != "" {
+		seen += " " + t.reason
+	}
+	v.Evidence = Evidence{
+		Seen: seen, Against: "Every scrape should give a metrics page.", Next: stateNext(t.state),
+		Confidence: "high: every scrape since then failed",
+	}
+	if down, all := w.poolDown(); all > 0 {
+		v.Evidence.Numbers = []Number{{Name: "pool_down", Value: float64(down), Unit: "engines"}, {Name: "pool", Value: float64(all), Unit: "engines"}}
+		v.Evidence.Seen += fmt.Sprintf(" %d of %s of pool %s cannot be read.", down, plural(all, "engine"), w.pool.name)
+		if 2*down > all {
+			v.Severity = SeverityCritical
+		}
+	}
+	return v
+}
+
+// poolDown counts the pool's engines that are down, and all of them.
+func (w TargetWindow) poolDown() (down, all int) {
+	if w.pool == nil {
+		return 0, 0
+	}
+	for _, u := range w.pool.members {
+		if isDown(u.target.state) {
+			down++
+		}
+	}
+	return down, len(w.pool.members)
+}
+
+// isDown says whether TargetDown speaks for the state; a missing key and
+// switched-off metrics have alerts of their own.
+func isDown(s collector.State) bool {
+	switch s {
+	case collector.StateUp, collector.StateUnknown, collector.StateUnauthorised, collector.StateMetricsDisabled:
+		return false
+	default:
+		return true
+	}
+}
+
+// stateWords says what a state means.
+func stateWords(s collector.State) string {
+	switch s {
+	case collector.StateDown:
+		return "nobody answers at its address"
+	case collector.StateTimeout:
+		return "it does not answer in time"
+	case collector.StateRedirect:
+		return "it redirects to where there is no page"
+	case collector.StateNotFound:
+		return "it has no metrics page at this path (404)"
+	case collector.StateOverloaded:
+		return "it answers 503: overloaded, not gone"
+	case collector.StateNoMetrics:
+		return "its page has none of the known metrics"
+	case collector.StateNotMetrics:
+		return "it answers with something else than a metrics page"
+	case collector.StateTruncated:
+		return "its page ends early"
+	case collector.StateTooLarge:
+		return "its page is over the limit"
+	default:
+		return "state " + string(s)
+	}
+}
+
+// stateNext says what to do about it.
+func stateNext(s collector.State) string {
+	switch s {
+	case collector.StateDown, collector.StateTimeout:
+		return "Look whether the process runs and the address is right; the rest of the pool carries its load meanwhile, with colder caches."
+	case collector.StateOverloaded:
+		return "It refuses work: look at the queue and at admission control before restarting anything."
+	case collector.StateTooLarge:
+		return "Raise the body limit of the scrape configuration, or find out what made the page grow."
+	default:
+		return "Check address, port and metrics_path of the scrape configuration against what the server serves."
+	}
+}

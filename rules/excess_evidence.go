@@ -1,0 +1,215 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// recentWindow is the span of the miss ratio that the evidence quotes.
+const recentWindow = 10 * time.Minute
+
+// verdict says where a level stands.
+func (c *cacheExcess) verdict(w PoolWindow, level int, firing time.Time) Verdict {
+	v := Verdict{Active: c.judge(w, level, firing)}
+	v.Phase, v.Text = c.standing(w, level)
+	v.Numbers = c.numbers(w, level)
+	t := c.track()
+	if t == nil {
+		return v
+	}
+	l := &t.Levels[level]
+	heavy := c.prompt.tokens()
+	if heavy > 0 {
+		v.Value = l.S / heavy
+	}
+	if !v.Active {
+		return v
+	}
+	if l.Cause == nil {
+		cause := c.cause(w, level)
+		l.Cause = &cause
+	}
+	v.Since = time.UnixMilli(l.Onset).UTC()
+	if !t.Baseline.valid() {
+		c.tellLearning(w, &v)
+		return v
+	}
+	c.tell(w, level, &v)
+	return v
+}
+
+// standing says in plain words where the detector stands when nothing fires.
+func (c *cacheExcess) standing(w PoolWindow, level int) (phase, text string) {
+	t := c.track()
+	heavy := c.prompt.tokens()
+	switch {
+	case w.Fresh() == 0:
+		return PhaseUnknown, "no engine of the pool was read lately"
+	case t == nil:
+		return PhaseUnknown, "no engine tells how many prompt tokens it found in its cache"
+	case level == levelPage && c.active == sourceCounters:
+		return PhaseUnknown, "capped at warning: " + untrustedText
+	case t.contaminated:
+		return PhaseUnknown, "the cache counters count more tokens than were prompted: " + untrustedText
+	case heavy == 0:
+		return PhaseLearning, fmt.Sprintf("learning the usual size of prompts, %d of %d calls", int(c.prompt.Calls), heavyCalls)
+	case !t.Baseline.valid():
+		return PhaseLearning, fmt.Sprintf("learning, %d of %d hours", len(t.Baseline.Entries), baselineValid)
+	}
+	l := t.Levels[level]
+	text = fmt.Sprintf("excess %.1f of %g full prompts; usual miss ratio %s", l.S/heavy, c.conf.levels[level].prompts, percent(t.Baseline.usual()))
+	if _, prompted := c.recent(w, scaled(learnWindow, c.conf.scale)); prompted < baselineTokens*heavy {
+		text += "; insufficient evidence: too little was prompted within the last hour to tell"
+	}
+	return PhaseWatching, text
+}
+
+const untrustedText = "only prefix_cache_queries and prefix_cache_hits are there, and before vLLM 0.27 they count a waiting request again at every step, so that they are wrong when it matters; upgrade vLLM to 0.16 or later for prompt_tokens_cached"
+
+// numbers are the figures of the level.
+func (c *cacheExcess) numbers(w PoolWindow, level int) []Number {
+	t := c.track()
+	if t == nil {
+		return nil
+	}
+	heavy := c.prompt.tokens()
+	l := t.Levels[level]
+	ns := []Number{
+		{Name: "baseline_entries", Value: float64(len(t.Baseline.Entries)), Unit: "hours"},
+		{Name: "heavy_prompt", Value: heavy, Unit: "tokens"},
+		{Name: "excess", Value: l.S, Unit: "tokens"},
+	}
+	if heavy > 0 {
+		ns = append(ns, Number{Name: "excess_prompts", Value: l.S / heavy, Unit: "prompts"})
+	}
+	if t.Baseline.valid() {
+		ns = append(ns, Number{Name: "usual_miss_ratio", Value: t.Baseline.usual(), Unit: "ratio"})
+	}
+	if ratio, prompted := c.recent(w, scaled(recentWindow, c.conf.scale)); prompted > 0 {
+		ns = append(ns, Number{Name: "miss_ratio", Value: ratio, Unit: "ratio"})
+	}
+	if l.FiredAt > 0 {
+		ns = append(ns, Number{Name: "cost", Value: max(l.Cost, 0), Unit: "tokens"})
+	}
+	return ns
+}
+
+// tell writes the evidence of a level that holds.
+func (c *cacheExcess) tell(w PoolWindow, level int, v *Verdict) {
+	t := c.track()
+	l, conf := t.Levels[level], c.conf.levels[level]
+	heavy, usual := c.prompt.tokens(), t.Baseline.usual()
+	window := scaled(recentWindow, c.conf.scale)
+	ratio, _ := c.recent(w, window)
+	since := w.now.Sub(v.Since)
+
+	// S was at its threshold when the alert fired; what it was since, Cost tells.
+	v.Summary = fmt.Sprintf("Pool %s computes prompts again that its cache used to hold: %s missed, usual are %s",
+		w.pool.name, percent(ratio), percent(usual))
+	seen := []string{fmt.Sprintf("Since %s (%s) this pool recomputed %s prompt tokens more than %g times its usual (= %.0f full prompts).",
+		clock(v.Since), spell(since), amount(l.S), conf.kappa, l.S/heavy)}
+	seen = append(seen, fmt.Sprintf("Miss ratio over %s: %s, usual %s.", spell(window), percent(ratio), percent(usual)))
+	if s := t.sharesText(level); s != "" {
+		seen = append(seen, s)
+	}
+	if l.Cause.Residency > 0 {
+		seen = append(seen, fmt.Sprintf("Residency before the onset: %s.", spell(time.Duration(l.Cause.Residency*float64(time.Second)))))
+	}
+	if t.source == sourceCounters {
+		seen = append(seen, "This alert is never more than a warning here: "+untrustedText+".")
+	}
+	v.Evidence = Evidence{
+		Seen: strings.Join(seen, " "),
+		Against: fmt.Sprintf("Usual miss ratio %s, the median of %s of traffic; fires at %g full prompts of %s tokens in excess of %g times that.",
+			percent(usual), plural(len(t.Baseline.Entries), "hour"), conf.prompts, amount(heavy), conf.kappa),
+		Cause: l.Cause.Name, CauseText: l.Cause.Text, RunnersUp: l.Cause.RunnersUp,
+		Cost: c.cost(w, l.Cost), Next: nextSteps(l.Cause.Name), Confidence: c.confidence(w, v.Since),
+		Numbers: v.Numbers,
+	}
+}
+
+// tellLearning writes the evidence of a page before there is a baseline.
+func (c *cacheExcess) tellLearning(w PoolWindow, v *Verdict) {
+	window := scaled(learnWindow, c.conf.scale)
+	ratio, prompted := c.recent(w, window)
+	cause := c.track().Levels[levelPage].Cause
+	v.Since = w.now
+	v.Value = ratio
+	v.Summary = fmt.Sprintf("Pool %s finds less than half of its prompt tokens in the cache: %s missed", w.pool.name, percent(ratio))
+	v.Evidence = Evidence{
+		Seen: fmt.Sprintf("Over %s %s of %s prompt tokens were not found in the cache.", spell(window), percent(ratio), amount(prompted)),
+		Against: fmt.Sprintf("There is no usual miss ratio yet (%s); until then more than %s missed over an hour pages.",
+			v.Text, percent(learnMiss)),
+		Cause: cause.Name, CauseText: cause.Text, RunnersUp: cause.RunnersUp,
+		Cost:       c.cost(w, ratio*prompted),
+		Next:       "If this is normal for the pool (prompts that share nothing), accept it: kvwatch accept " + w.pool.name + ". Otherwise: " + nextSteps(cause.Name),
+		Confidence: c.confidence(w, w.now.Add(-window)), Numbers: v.Numbers,
+	}
+}
+
+// sharesText says who carries the excess.
+func (t *excessTrack) sharesText(level int) string {
+	shares := t.shares(level)
+	if len(shares) < 2 {
+		return ""
+	}
+	var parts []string
+	for i, s := range shares {
+		if i == 4 {
+			parts = append(parts, plural(len(shares)-i, "other")+" the rest")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s %s", s.unit.target.instance, percent(s.share)))
+	}
+	return "Shares of the excess: " + strings.Join(parts, ", ") + "."
+}
+
+// cost says what the excess cost: tokens, and the prefill time of them at the
+// speed that the engines measured.
+func (c *cacheExcess) cost(w PoolWindow, tokens float64) string {
+	if tokens <= 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s prompt tokens beyond the usual were prefilled again.", amount(tokens))
+	seconds, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.HistSum(histPrefill, residencyWindow), true })
+	computed, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.HistSum(histComputed, residencyWindow), true })
+	if seconds <= 0 || computed <= 0 {
+		return text
+	}
+	return fmt.Sprintf("%s That is about %s of prefill at the %s tokens/s that a request of this pool sees.",
+		text, spell(time.Duration(tokens*seconds/computed*float64(time.Second))), amount(computed/seconds))
+}
+
+// confidence judges by the number of requests since the onset.
+func (c *cacheExcess) confidence(w PoolWindow, since time.Time) string {
+	d := min(w.now.Sub(since), longWindow)
+	requests, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Requests(d), true })
+	return confidence(requests)
+}
+
+// confidence is low under 20 requests and high over 100.
+func confidence(requests float64) string {
+	word := "medium"
+	switch {
+	case requests < 20:
+		word = "low"
+	case requests > 100:
+		word = "high"
+	}
+	return fmt.Sprintf("%s: %s requests were seen", word, amount(requests))
+}
+
+// nextSteps says what to do about a cause.
+func nextSteps(cause string) string {
+	switch cause {
+	case causeRestart:
+		return "Wait until the restarted engine has read its sessions once. If the miss ratio stays up, look at the queue: near its limit a pool does not recover by itself; shed or delay load."
+	case causeResidency:
+		return "Fewer live sessions per engine or more room for their contexts: add an engine, raise gpu-memory-utilization, use an fp8 KV cache or offload KV to CPU memory."
+	case causeReplica:
+		return "Compare the named engine with its peers: version, --enable-prefix-caching, free KV blocks. Take it out of the router if it stays different."
+	default:
+		return "Check that the router still keeps a session on one engine (affinity, restarts of the gateway), then whether the first words of the prompts changed with a deploy (dates, ids, tools before the conversation)."
+	}
+}

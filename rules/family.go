@@ -1,0 +1,173 @@
+package rules
+
+import (
+	"strings"
+
+	"kvwatch/collector"
+)
+
+// gauge numbers the gauges that windows hold.
+type gauge int
+
+const (
+	gaugeRunning gauge = iota
+	gaugeWaiting
+	gaugeWaitingCapacity
+	gaugeWaitingDeferred
+	gaugeUsage
+	gaugeInFlight
+	gauges
+)
+
+// total numbers the counters that windows hold.
+type total int
+
+const (
+	totalPrompt total = iota
+	totalCached
+	totalQueries
+	totalHits
+	totalGenerated
+	totalPreemptions
+	totalFinished
+	totalRejected
+	totalRequests
+	totalRequestsOK
+	totalCooldowns
+	// totalCovered is the time between good pages in seconds, totalUsage the
+	// KV usage over the time in which it was known, and totalUsageCovered that time.
+	totalCovered
+	totalUsage
+	totalUsageCovered
+	totals
+)
+
+// hist numbers the histograms that windows hold.
+type hist int
+
+const (
+	histPrompt hist = iota
+	histComputed
+	histTTFT
+	histITL
+	histPrefill
+	histOverhead
+	histTotalLatency
+	histAPILatency
+	hists
+)
+
+// long says whether windows of two hours are asked of it, or of minutes only.
+func (t total) long() bool {
+	switch t {
+	case totalPrompt, totalCached, totalQueries, totalHits, totalGenerated, totalCovered, totalUsage, totalUsageCovered:
+		return true
+	default:
+		return false
+	}
+}
+
+// long says the same of a histogram's sum and count.
+func (h hist) long() bool {
+	switch h {
+	case histPrompt, histComputed, histTTFT, histPrefill:
+		return true
+	default:
+		return false
+	}
+}
+
+// windowed says whether quantiles of a window are asked of it.
+func (h hist) windowed() bool {
+	switch h {
+	case histTTFT, histITL, histOverhead:
+		return true
+	default:
+		return false
+	}
+}
+
+// gaugeOf is the gauge that a series is, by its name and reason label.
+func gaugeOf(name, reason string) (gauge, bool) {
+	switch name {
+	case collector.VLLMRunning:
+		return gaugeRunning, true
+	case collector.VLLMWaiting:
+		return gaugeWaiting, true
+	case collector.VLLMWaitingByReason:
+		if reason == "deferred" {
+			return gaugeWaitingDeferred, true
+		}
+		return gaugeWaitingCapacity, true
+	case collector.VLLMKVUsage:
+		return gaugeUsage, true
+	case collector.LiteLLMInFlight:
+		return gaugeInFlight, true
+	default:
+		return 0, false
+	}
+}
+
+// totalOf is the counter that a series is part of, by its name.
+func totalOf(name string) (total, bool) {
+	switch name {
+	case collector.VLLMPromptTokens:
+		return totalPrompt, true
+	case collector.VLLMPromptCached:
+		return totalCached, true
+	case collector.VLLMCacheQueries:
+		return totalQueries, true
+	case collector.VLLMCacheHits:
+		return totalHits, true
+	case collector.VLLMGenerationTokens:
+		return totalGenerated, true
+	case collector.VLLMPreemptions:
+		return totalPreemptions, true
+	case collector.VLLMRequestSuccess:
+		return totalFinished, true
+	case collector.LiteLLMRejected:
+		return totalRejected, true
+	case collector.LiteLLMRequests:
+		return totalRequests, true
+	case collector.LiteLLMCooledDown:
+		return totalCooldowns, true
+	default:
+		return 0, false
+	}
+}
+
+// The parts of a histogram that a series can be.
+const (
+	partBucket = "_bucket"
+	partSum    = "_sum"
+	partCount  = "_count"
+)
+
+// histOf is the histogram and the part of it that a series is, by its name.
+func histOf(name string) (h hist, part string, ok bool) {
+	for _, part := range []string{partBucket, partSum, partCount} {
+		base, found := strings.CutSuffix(name, part)
+		if !found {
+			continue
+		}
+		switch base {
+		case collector.VLLMPromptHist:
+			return histPrompt, part, true
+		case collector.VLLMComputedHist:
+			return histComputed, part, true
+		case collector.VLLMTTFT:
+			return histTTFT, part, true
+		case collector.VLLMITL:
+			return histITL, part, true
+		case collector.VLLMPrefillTime:
+			return histPrefill, part, true
+		case collector.LiteLLMOverhead:
+			return histOverhead, part, true
+		case collector.LiteLLMTotalLatency:
+			return histTotalLatency, part, true
+		case collector.LiteLLMAPILatency:
+			return histAPILatency, part, true
+		}
+	}
+	return 0, "", false
+}

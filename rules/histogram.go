@@ -1,0 +1,120 @@
+package rules
+
+import (
+	"math"
+	"slices"
+)
+
+// histogram is one family of one unit: what its series gained since the first
+// page, in columns of a ring where windows are asked for.
+type histogram struct {
+	// bounds are the upper bounds in the order in which they were met; sorted
+	// holds their indexes in rising order.
+	bounds []float64
+	sorted []int
+	// buckets, sum and count are cumulative over time, resets corrected;
+	// buckets are cumulative over the bounds too, as exposed.
+	buckets    []float64
+	sum, count float64
+	// sumSkipped and countSkipped are in the source's total, but were not seen to be added.
+	sumSkipped, countSkipped float64
+
+	bucketColumns          []*column
+	sumColumn, countColumn *column
+	// page is the number of the last page that had the family.
+	page int
+}
+
+// bound returns the index of an upper bound and adds it if it is new.
+func (h *histogram) bound(le float64) (i int, isNew bool) {
+	if i = slices.Index(h.bounds, le); i >= 0 {
+		return i, false
+	}
+	h.bounds = append(h.bounds, le)
+	h.buckets = append(h.buckets, 0)
+	i = len(h.bounds) - 1
+	at, _ := slices.BinarySearchFunc(h.sorted, le, func(j int, le float64) int {
+		if h.bounds[j] < le {
+			return -1
+		}
+		return 1
+	})
+	h.sorted = slices.Insert(h.sorted, at, i)
+	return i, true
+}
+
+// topBound is the last finite bound, 0 when there is none.
+func (h *histogram) topBound() float64 {
+	for i := len(h.sorted) - 1; i >= 0; i-- {
+		if b := h.bounds[h.sorted[i]]; !math.IsInf(b, 1) {
+			return b
+		}
+	}
+	return 0
+}
+
+// histChild is the set of series that differ in le only. Its count decides
+// whether it began again: its sum may fall without (vllm-project/vllm#49135).
+type histChild struct {
+	unit   *unit
+	family *histogram
+	// last and now hold the values of the page before and of this one.
+	last, now histValues
+	at        int64
+	page      int
+}
+
+type histValues struct {
+	buckets    []float64
+	sum, count float64
+}
+
+// room makes both pages hold bucket i. A bucket that turns up when its child is
+// known already has no value before, and gains nothing the first time.
+func (c *histChild) room(i int) {
+	before := 0.0
+	if c.at > 0 {
+		before = math.NaN()
+	}
+	for len(c.now.buckets) <= i {
+		c.now.buckets = append(c.now.buckets, 0)
+		c.last.buckets = append(c.last.buckets, before)
+	}
+}
+
+// finish adds what the page brought to the family, and says what became of its count.
+func (c *histChild) finish(p pageContext) change {
+	h := c.family
+	if c.now.count == 0 && len(c.now.buckets) > 0 {
+		c.now.count = slices.Max(c.now.buckets)
+	}
+	count := counter{value: c.last.count, at: c.at}
+	more, skipped, what := count.step(c.now.count, p)
+	h.count += more
+	h.countSkipped += skipped
+	switch what {
+	case changeGrown:
+		h.add(c.now, c.last)
+	case changeBorn, changeReset:
+		h.add(c.now, histValues{})
+	case changeBaseline:
+		h.sumSkipped += max(c.now.sum-c.last.sum, 0)
+	case changeShrunk:
+	}
+	copy(c.last.buckets, c.now.buckets)
+	c.last.sum, c.last.count, c.at = c.now.sum, c.now.count, p.at
+	return what
+}
+
+// add counts what now has over base; a base without buckets is zero.
+func (h *histogram) add(now, base histValues) {
+	h.sum += now.sum - base.sum
+	for i, v := range now.buckets {
+		if i < len(base.buckets) {
+			v -= base.buckets[i]
+		}
+		if v > 0 { // not NaN
+			h.buckets[i] += v
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// pool is the replicas behind one router that serve one model, and what was
+// learned about them.
+type pool struct {
+	name string
+	// conf is the configured pool; nil for a default pool.
+	conf      *PoolConfig
+	modelName string
+	members   []*unit
+	// mixed and claimed say what is wrong with the membership.
+	mixed, claimed string
+
+	excess  *cacheExcess
+	seats   seatSize
+	outputs []*output
+	watches []*watch
+}
+
+// check says what is wrong with a pool of several models.
+func (p *pool) check() {
+	p.mixed = ""
+	for _, u := range p.members {
+		if u.modelName != p.modelName {
+			p.mixed = fmt.Sprintf("it mixes %s and %s: a pool has one model, name it by model_name", p.modelName, u.modelName)
+		}
+	}
+}
+
+// leave takes out a member.
+func (p *pool) leave(u *unit) {
+	p.members = slices.DeleteFunc(p.members, func(m *unit) bool { return m == u })
+	p.excess.leave(u)
+	p.seats.leave(u)
+	p.check()
+}
+
+// status is the pool as a person sees it.
+func (p *pool) status() PoolStatus {
+	s := PoolStatus{Name: p.name, ModelName: p.modelName, Engines: []PoolMember{}, Problem: p.claimed}
+	if p.mixed != "" {
+		s.Problem = p.mixed
+	}
+	for _, u := range p.members {
+		s.Engines = append(s.Engines, PoolMember{Job: u.target.job, Instance: u.target.instance, Engine: u.engine})
+	}
+	return s
+}
+
+// subject holds the labels of the pool's series.
+func (p *pool) subject() labels.Labels {
+	return labels.FromStrings("model_name", p.modelName, "pool", p.name)
+}
+
+// maxNumSeqs is the configured --max-num-seqs, 0 when unknown.
+func (p *pool) maxNumSeqs() int {
+	if p.conf == nil {
+		return 0
+	}
+	return p.conf.MaxNumSeqs
+}
+
+// heavyPrompt is the pool's P in tokens, 0 while it is not known.
+func (p *pool) heavyPrompt() float64 {
+	if p == nil {
+		return 0
+	}
+	return p.excess.prompt.tokens()
+}
+
+// tick lets the pool learn from the pages since the tick before.
+func (p *pool) tick(w PoolWindow) {
+	p.seats.tick(w)
+	p.excess.tick(w)
+}
+
+// poolState is what a state file holds of a pool.
+type poolState struct {
+	Excess json.RawMessage `json:"cache_excess"`
+	Seats  seatState       `json:"seats"`
+}
+
+// PoolWindow is all that a rule may see of one pool at one instant.
+type PoolWindow struct {
+	now   time.Time
+	ms    int64
+	fresh time.Duration
+	// interval is the scrape interval.
+	interval time.Duration
+	pool     *pool
+}
+
+// engine is the window of one member.
+func (w PoolWindow) engine(u *unit) EngineWindow {
+	return EngineWindow{unitWindow: unitWindow{now: w.now, ms: w.ms, fresh: w.fresh, unit: u}, pool: w.pool}
+}
+
+// Fresh counts the members that were read lately.
+func (w PoolWindow) Fresh() int {
+	n := 0
+	for _, u := range w.pool.members {
+		if w.engine(u).Fresh() {
+			n++
+		}
+	}
+	return n
+}
+
+// sum adds up f over the members that can tell it, and counts them.
+func (w PoolWindow) sum(f func(EngineWindow) (float64, bool)) (sum float64, told int) {
+	for _, u := range w.pool.members {
+		if v, ok := f(w.engine(u)); ok {
+			sum += v
+			told++
+		}
+	}
+	return sum, told
+}
+
+// absent is a pool's result without a value.
+func (w PoolWindow) absent(reason string) Result {
+	if w.Fresh() == 0 {
+		return Result{Quality: QualityStale, Reason: "no engine of the pool was read lately"}
+	}
+	return Result{Quality: QualityAbsent, Reason: reason}
+}
+
+// known is a pool's result that told of the members could tell, over the
+// window d (0: from the last pages).
+func (w PoolWindow) known(v float64, d time.Duration, told int, from string) Result {
+	r := Result{Value: v, Known: true, Quality: QualityOK, From: from}
+	if all := len(w.pool.members); told < all {
+		r.Quality, r.Coverage = QualityPartial, float64(told)/float64(all)
+		r.Reason = "only a part of the pool's engines could tell"
+		return r
+	}
+	if d == 0 {
+		return r
+	}
+	worst := math.Inf(1)
+	for _, u := range w.pool.members {
+		e := w.engine(u)
+		q, covered := e.quality(d)
+		switch q {
+		case QualityReset, QualitySampled:
+			m := e.known(v, d, from)
+			return m
+		case QualityPartial:
+			worst = min(worst, covered)
+		case QualityOK, QualityStale, QualityAbsent, QualityVersionStep:
+		}
+	}
+	if worst <= 1 {
+		r.Quality, r.Coverage = QualityPartial, worst
+		r.Reason = "pages cover only a part of the window"
+	}
+	return r
+}
+
+// series is f summed over the members at each scrape interval of the window
+// that ends now, oldest first. x is seconds before now, negative. A time at
+// which a fresh member had no value ends the series: what lies before it is
+// left out. A window shorter than least intervals is stretched to them.
+func (w PoolWindow) series(d time.Duration, least int, f func(EngineWindow, int64) (float64, bool)) (x, y []float64) {
+	step := w.interval.Milliseconds()
+	n := max(int(d.Milliseconds()/step), least)
+	for i := range n + 1 {
+		at := w.ms - int64(i)*step
+		sum, told := 0.0, 0
+		for _, u := range w.pool.members {
+			if v, ok := f(w.engine(u), at); ok {
+				sum += v
+				told++
+			}
+		}
+		if told == 0 {
+			break
+		}
+		x = append(x, -float64(i)*w.interval.Seconds())
+		y = append(y, sum)
+	}
+	slices.Reverse(x)
+	slices.Reverse(y)
+	return x, y
+}
+
+// gaugeAt is the gauge as of the newest page at or before t.
+func (w unitWindow) gaugeAt(g gauge, t int64) (float64, bool) {
+	return w.unit.target.short.gaugeAt(w.unit.gauges[g].column, t, w.fresh.Milliseconds())
+}
+
+// waitingAt is what waited for capacity at t.
+func (w unitWindow) waitingAt(t int64) (float64, bool) {
+	if v, ok := w.gaugeAt(gaugeWaitingCapacity, t); ok {
+		return v, true
+	}
+	return w.gaugeAt(gaugeWaiting, t)
+}

@@ -1,0 +1,113 @@
+package rules
+
+import (
+	"math"
+	"time"
+)
+
+// summaryWindow is the span that quantiles speak of.
+const summaryWindow = 5 * time.Minute
+
+// summaryQuantiles are the quantiles of a summary.
+func summaryQuantiles() [4]float64 { return [4]float64{0.5, 0.9, 0.95, 0.99} }
+
+// bucketCounts is what a histogram's buckets gained in a window, cumulative,
+// in rising order of their bounds.
+type bucketCounts struct {
+	bounds []float64
+	counts []float64
+	sum    float64
+	count  float64
+}
+
+// buckets adds up what the histogram h of the unit gained in the window.
+func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
+	f := w.unit.hists[h]
+	if f == nil {
+		return bucketCounts{}
+	}
+	b := bucketCounts{
+		bounds: make([]float64, 0, len(f.sorted)), counts: make([]float64, 0, len(f.sorted)),
+		sum: w.HistSum(h, d), count: w.HistCount(h, d),
+	}
+	r := w.unit.target.short
+	from, to := max(r.upTo(w.ms-d.Milliseconds())-1, 0), max(r.upTo(w.ms)-1, 0)
+	for _, i := range f.sorted {
+		c := f.bucketColumns[i]
+		b.bounds = append(b.bounds, f.bounds[i])
+		b.counts = append(b.counts, c.values[r.slot(to)]-c.values[r.slot(from)])
+	}
+	return b
+}
+
+// add adds another unit's counts; it says false where the bounds differ.
+func (b *bucketCounts) add(o bucketCounts) bool {
+	if b.bounds == nil {
+		*b = o
+		return true
+	}
+	if len(o.bounds) != len(b.bounds) {
+		return false
+	}
+	for i := range o.bounds {
+		if o.bounds[i] != b.bounds[i] {
+			return false
+		}
+	}
+	for i := range o.counts {
+		b.counts[i] += o.counts[i]
+	}
+	b.sum += o.sum
+	b.count += o.count
+	return true
+}
+
+// possible says whether sum and count can be those of one window: engines that
+// are paused or shut down record intervals as long as the host's uptime.
+func (b bucketCounts) possible() bool {
+	if b.sum < 0 {
+		return false
+	}
+	top := 0.0
+	for _, bound := range b.bounds {
+		if !math.IsInf(bound, 1) {
+			top = bound
+		}
+	}
+	return b.count <= 0 || top == 0 || b.sum/b.count <= top
+}
+
+// quantile interpolates within the bucket that holds it. Above the last finite
+// bound it is not known.
+func (b bucketCounts) quantile(q float64) (float64, bool) {
+	if len(b.counts) == 0 {
+		return 0, false
+	}
+	all := b.counts[len(b.counts)-1]
+	if all <= 0 {
+		return 0, false
+	}
+	rank := q * all
+	low, below := 0.0, 0.0
+	for i, c := range b.counts {
+		if c >= rank && c > below {
+			if math.IsInf(b.bounds[i], 1) {
+				return 0, false
+			}
+			return low + (b.bounds[i]-low)*(rank-below)/(c-below), true
+		}
+		low, below = b.bounds[i], max(below, c)
+	}
+	return 0, false
+}
+
+// summary gives the quantiles that can be told.
+func (b bucketCounts) summary() []Quantile {
+	var qs []Quantile
+	for _, q := range summaryQuantiles() {
+		if v, ok := b.quantile(q); ok {
+			qs = append(qs, Quantile{Q: q, Value: v})
+		}
+	}
+	return qs
+}

@@ -1,0 +1,19 @@
+package rules
+
+func init() {
+	record(Recording{
+		Name: "kvwatch_gateway_saturation_ratio", Kind: KindGauge,
+		Help: "Requests in flight over what the gateway's workers may hold.",
+		Gateway: func(w GatewayWindow, _ string) Result {
+			v, from, ok := w.inFlight()
+			conf := w.unit.target.gateway
+			switch {
+			case !ok:
+				return w.absent("the page has no litellm_in_flight_requests")
+			case conf.Workers <= 0 || conf.MaxInFlightPerWorker <= 0:
+				return w.absent("the page does not tell the cap: set gateway.workers and gateway.max_in_flight_per_worker in scrape_configs")
+			}
+			return w.known(v/float64(conf.Workers*conf.MaxInFlightPerWorker), 0, from+" / (workers × max_in_flight_per_worker)")
+		},
+	})
+}

@@ -1,0 +1,49 @@
+package rules
+
+import "kvwatch/collector"
+
+func init() {
+	record(Recording{
+		Name: "kvwatch_kv_usage_ratio", Kind: KindGauge,
+		Help: "Share of the KV cache that running requests hold; blocks that are cached but free are not in it.",
+		Engine: func(w EngineWindow, _ string) Result {
+			v, ok := w.Gauge(gaugeUsage)
+			switch {
+			case !ok:
+				return w.absent("the page has no KV usage: an engine that has not run yet does not set it")
+			case v < 0 || v > 1:
+				return w.absent("the engine tells a KV usage outside of 0 to 1")
+			}
+			return w.known(v, 0, collector.VLLMKVUsage)
+		},
+		Pool: poolUsage,
+	})
+}
+
+// poolUsage is weighted by capacity; where no capacity is known all engines
+// weigh the same.
+func poolUsage(w PoolWindow, _ string) Result {
+	held, room, plain, told, sized := 0.0, 0.0, 0.0, 0, 0
+	for _, u := range w.pool.members {
+		e := w.engine(u)
+		v, ok := e.Gauge(gaugeUsage)
+		if !ok || v < 0 || v > 1 {
+			continue
+		}
+		told++
+		plain += v
+		if c, ok := e.capacity(); ok {
+			held += v * c
+			room += c
+			sized++
+		}
+	}
+	switch {
+	case told == 0:
+		return w.absent("no engine of the pool tells its KV usage")
+	case sized == told:
+		return w.known(held/room, 0, told, collector.VLLMKVUsage+", weighted by capacity")
+	default:
+		return w.known(plain/float64(told), 0, told, collector.VLLMKVUsage+", mean over engines")
+	}
+}

@@ -1,0 +1,62 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Reload swaps pools and overrides; windows, what was learned and open alerts
+// stay. A failed reload changes nothing.
+func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override) error {
+	resolved, err := resolveRules(overrides)
+	if err := errors.Join(checkPools(pools), err); err != nil {
+		return err
+	}
+	e.evalMu.Lock()
+	defer e.evalMu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.checkClaims(pools); err != nil {
+		return err
+	}
+	state, err := e.state()
+	if err != nil {
+		return err
+	}
+	// Nothing can fail from here on. Pools and watches are made anew, as after
+	// a restart, and take up what was known under their names.
+	for _, p := range e.pools {
+		e.gone = append(e.gone, p.outputs...)
+	}
+	e.rules, e.conf, e.remembered = resolved, slices.Clone(pools), state
+	clear(e.pools)
+	for _, t := range e.sortedTargets() {
+		for _, u := range t.units {
+			if u.engine != "" {
+				e.gone = append(e.gone, u.outputs...)
+				u.pool, u.pooledAs, u.outputs = nil, "", nil
+			}
+		}
+		if e.watches[t] != nil {
+			e.watchTarget(t)
+		}
+	}
+	e.started = e.now
+	e.assign()
+	return nil
+}
+
+// checkClaims finds the engines that two pools would claim.
+func (e *Engine) checkClaims(pools []PoolConfig) error {
+	var errs []error
+	for _, t := range e.sortedTargets() {
+		for _, u := range t.units {
+			if claims := claiming(pools, u); u.modelName != "" && len(claims) > 1 {
+				errs = append(errs, fmt.Errorf("pools: %q and %q both claim the engine %s of job %s: tell them apart by jobs or model_name",
+					claims[0].Name, claims[1].Name, t.instance, t.job))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

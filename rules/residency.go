@@ -1,0 +1,112 @@
+package rules
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// residencyFactor corrects F/A, which is an upper bound: blocks in the
+	// queue of the free are used again.
+	residencyFactor = 0.75
+	// residencyWindow is the span that residency is told over.
+	residencyWindow = 30 * time.Minute
+	// residencyEvery and residencyKept say how often it is noted, for how long.
+	residencyEvery = 5 * time.Minute
+	residencyKept  = 24 * time.Hour
+)
+
+// residencyInputs are what residency is computed from, over one window.
+type residencyInputs struct {
+	// allocated is tokens computed and generated, covered replica-seconds.
+	allocated, covered float64
+	// capacity is tokens, usage a ratio.
+	capacity, usage float64
+}
+
+// seconds is T_C = 0.75 C (1 - usage) / A, the time that a freed block stays
+// in the cache, with A in tokens per covered replica-second.
+func (r residencyInputs) seconds() (float64, bool) {
+	if r.allocated <= 0 || r.covered <= 0 || r.capacity <= 0 {
+		return 0, false
+	}
+	return residencyFactor * r.capacity * (1 - r.usage) * r.covered / r.allocated, true
+}
+
+// residency reads the inputs of one engine on the pages in (from, to].
+func (w unitWindow) residency(from, to int64) (residencyInputs, bool) {
+	s, ok := w.unit.gaugeSource()
+	usageTime := w.IncreaseIn(totalUsageCovered, from, to)
+	capacity, okCapacity := w.capacity()
+	if !ok || !okCapacity || usageTime <= 0 {
+		return residencyInputs{}, false
+	}
+	missed, _ := w.unit.missed(s, from, to)
+	return residencyInputs{
+		allocated: max(missed, 0) + w.IncreaseIn(totalGenerated, from, to),
+		covered:   w.IncreaseIn(totalCovered, from, to),
+		capacity:  capacity,
+		usage:     w.IncreaseIn(totalUsage, from, to) / usageTime,
+	}, true
+}
+
+// residency is that of the pool's mean engine: rates per covered
+// replica-second, the mean capacity and usage.
+func (w PoolWindow) residency(from, to int64) (seconds float64, told int, ok bool) {
+	var all residencyInputs
+	for _, u := range w.pool.members {
+		r, ok := w.engine(u).residency(from, to)
+		if !ok {
+			continue
+		}
+		all.allocated += r.allocated
+		all.covered += r.covered
+		all.capacity += r.capacity
+		all.usage += r.usage
+		told++
+	}
+	if told == 0 {
+		return 0, 0, false
+	}
+	all.capacity /= float64(told)
+	all.usage /= float64(told)
+	seconds, ok = all.seconds()
+	return seconds, told, ok
+}
+
+// residencies notes the pool's residency over the last day.
+type residencies struct {
+	Notes []residencyNote `json:"notes,omitempty"`
+}
+
+type residencyNote struct {
+	// At is Unix milliseconds.
+	At      int64   `json:"at"`
+	Seconds float64 `json:"seconds"`
+}
+
+// tick notes the residency when it is time to.
+func (r *residencies) tick(w PoolWindow, scale float64) {
+	if n := len(r.Notes); n > 0 && w.ms-r.Notes[n-1].At < scaled(residencyEvery, scale).Milliseconds() {
+		return
+	}
+	v, _, ok := w.residency(w.ms-scaled(residencyWindow, scale).Milliseconds(), w.ms)
+	if !ok {
+		return
+	}
+	r.Notes = append(r.Notes, residencyNote{At: w.ms, Seconds: v})
+	oldest := w.ms - scaled(residencyKept, scale).Milliseconds()
+	r.Notes = slices.DeleteFunc(r.Notes, func(n residencyNote) bool { return n.At < oldest })
+}
+
+// median is that of the day that ended at the given time, with its number of notes.
+func (r *residencies) median(at int64, scale float64) (float64, int) {
+	from := at - scaled(residencyKept, scale).Milliseconds()
+	var day []float64
+	for _, n := range r.Notes {
+		if n.At > from && n.At <= at {
+			day = append(day, n.Seconds)
+		}
+	}
+	return median(day), len(day)
+}

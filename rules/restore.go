@@ -1,0 +1,154 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"kvwatch/collector"
+	"kvwatch/collector/history"
+)
+
+// Restore refills the windows from history, up to now. Call it once, before
+// the first Observe. Targets are read one after the other, so that memory
+// holds one target's pages at most.
+func (e *Engine) Restore(ctx context.Context, now time.Time, scan ScanFunc) error {
+	from := now.Add(-longWindow - 4*e.opts.ScrapeInterval)
+	to := now.Add(time.Millisecond)
+	replays, err := scanUp(ctx, from, to, scan)
+	if err != nil {
+		return fmt.Errorf("reading which targets history knows: %w", err)
+	}
+	for _, r := range replays {
+		if err := r.scan(ctx, now, from, to, scan); err != nil {
+			return fmt.Errorf("reading the history of %s: %w", r.target.Labels.Get("instance"), err)
+		}
+		e.replay(r)
+	}
+	return nil
+}
+
+// replay feeds a target's stored pages to its windows, as if they were scraped.
+func (e *Engine) replay(r *replay) {
+	t := e.addTarget(r.target)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range r.rounds {
+		t.observe(&r.rounds[i])
+	}
+	// The pointer was ours; the collector brings its own.
+	delete(e.byPointer, r.target)
+	clear(t.slots)
+}
+
+// replay is what history holds of one target.
+type replay struct {
+	target *collector.Target
+	rounds []collector.Round
+}
+
+// scanUp finds the targets and the times of their scrapes.
+func scanUp(ctx context.Context, from, to time.Time, scan ScanFunc) ([]*replay, error) {
+	byKey := map[targetKey]*replay{}
+	var replays []*replay
+	err := scan(ctx, from, to, []*labels.Matcher{equal(labels.MetricName, collector.Up)}, func(ls labels.Labels, points []history.Point) error {
+		key := targetKey{ls.Get("job"), ls.Get("instance")}
+		r := byKey[key]
+		if r == nil {
+			r = &replay{target: &collector.Target{Labels: labels.FromStrings("job", key.job, "instance", key.instance)}}
+			byKey[key] = r
+			replays = append(replays, r)
+		}
+		for _, p := range points {
+			if p.IsStale() {
+				continue
+			}
+			state := collector.StateDown
+			if p.V == 1 {
+				state = collector.StateUp
+			}
+			r.rounds = append(r.rounds, collector.Round{Target: r.target, Time: time.UnixMilli(p.T), State: state})
+		}
+		return nil
+	})
+	return replays, err
+}
+
+// scan reads the target's series into the rounds: what windows of two hours
+// need from the beginning, the rest from the last minutes only.
+func (r *replay) scan(ctx context.Context, now, from, to time.Time, scan ScanFunc) error {
+	long, short := windowNames()
+	recent := now.Add(-shortWindow - time.Minute)
+	for _, part := range []struct {
+		from  time.Time
+		names []string
+	}{{from, long}, {recent, short}} {
+		matchers := []*labels.Matcher{
+			equal("job", r.target.Labels.Get("job")), equal("instance", r.target.Labels.Get("instance")),
+			labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, strings.Join(part.names, "|")),
+		}
+		if err := scan(ctx, part.from, to, matchers, r.series()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// series returns a function that puts the points of each series it is given
+// into the rounds of their times.
+func (r *replay) series() func(ls labels.Labels, points []history.Point) error {
+	var s *collector.Series
+	return func(ls labels.Labels, points []history.Point) error {
+		if s == nil || !labels.Equal(s.Labels, ls) {
+			s = &collector.Series{Labels: ls.Copy()}
+			if strings.HasPrefix(ls.Get(labels.MetricName), "litellm_") {
+				r.target.Source = collector.SourceLiteLLM
+			}
+		}
+		for _, p := range points {
+			if p.IsStale() {
+				continue
+			}
+			i, found := slices.BinarySearchFunc(r.rounds, p.T, func(round collector.Round, t int64) int {
+				return int(round.Time.UnixMilli() - t)
+			})
+			if found {
+				r.rounds[i].Samples = append(r.rounds[i].Samples, collector.Sample{Series: s, Value: p.V})
+			}
+		}
+		return nil
+	}
+}
+
+func equal(name, value string) *labels.Matcher {
+	return labels.MustNewMatcher(labels.MatchEqual, name, value)
+}
+
+// windowNames are the names of the series that windows need: those for two
+// hours, and those for minutes.
+func windowNames() (long, short []string) {
+	long = []string{collector.ProcessStart, collector.VLLMCacheConfig}
+	for _, name := range []string{
+		collector.VLLMKVUsage, collector.VLLMPromptTokens, collector.VLLMPromptCached, collector.VLLMCacheQueries,
+		collector.VLLMCacheHits, collector.VLLMGenerationTokens,
+	} {
+		long = append(long, name)
+	}
+	for _, name := range []string{
+		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL,
+		collector.LiteLLMOverhead, collector.LiteLLMTotalLatency, collector.LiteLLMAPILatency,
+	} {
+		long = append(long, name+partSum, name+partCount)
+		short = append(short, name+partBucket)
+	}
+	// Counters whose windows are short are scanned whole too: a first sight
+	// within a healthy target would count as an increase.
+	long = append(long, collector.VLLMPreemptions, collector.VLLMRequestSuccess,
+		collector.LiteLLMRejected, collector.LiteLLMRequests, collector.LiteLLMCooledDown)
+	short = append(short, collector.VLLMRunning, collector.VLLMWaiting, collector.VLLMWaitingByReason, collector.LiteLLMInFlight)
+	return long, short
+}

@@ -1,0 +1,352 @@
+package rules
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"kvwatch/collector"
+)
+
+const (
+	// longWindow and shortWindow are the spans that rules ask for.
+	longWindow  = 2 * time.Hour
+	shortWindow = 10 * time.Minute
+	// startSlack is by how much a machine's clock may differ from ours when a
+	// process' start is held against the time of a page.
+	startSlack = 60 * time.Second
+)
+
+// target is one page that is read, and the windows of what stood on it.
+type target struct {
+	// mu guards what follows against Observe; Eval holds the engine's lock,
+	// which excludes all of Observe.
+	mu            sync.Mutex
+	job, instance string
+	source        string
+	gateway       collector.GatewaySettings
+
+	state      collector.State
+	reason     string
+	stateSince time.Time
+	// lastScrape and lastGood are Unix milliseconds of the last scrape and of
+	// the last page; downAt is that of the last failed scrape, firstBad that
+	// of the first since the last page.
+	lastScrape, lastGood, downAt, firstBad int64
+	// page counts the good pages.
+	page int
+	// start is process_start_time_seconds of the last page, 0 when unknown;
+	// sampledAt is when another worker was seen to answer, in Unix milliseconds.
+	start     float64
+	sampledAt int64
+
+	long, short *ring
+	units       []*unit
+	slots       map[*collector.Series]*slot
+	byLabels    map[uint64]*slot // by hash of the labels
+	children    map[string]*histChild
+	touched     []*histChild
+	// ignored is the slot of all series that no rule reads.
+	ignored *slot
+	outputs     []*output
+}
+
+// slot is where the values of one series go.
+type slot struct {
+	unit    *unit
+	child   *histChild
+	counter counter
+	// index is the gauge, total or bucket.
+	index int32
+	kind  slotKind
+	// ok marks LiteLLM's requests that were answered with a 2xx.
+	ok bool
+}
+
+type slotKind uint8
+
+const (
+	slotIgnored slotKind = iota
+	slotGauge
+	slotTotal
+	slotBucket
+	slotSum
+	slotCount
+	slotStart
+)
+
+func newTarget(job, instance string, interval time.Duration) *target {
+	slack := 4 * interval
+	return &target{
+		job: job, instance: instance, state: collector.StateUnknown, ignored: &slot{},
+		long: newRing(longWindow + slack), short: newRing(shortWindow + slack),
+		slots: map[*collector.Series]*slot{}, byLabels: map[uint64]*slot{}, children: map[string]*histChild{},
+	}
+}
+
+// observe takes one round.
+func (t *target) observe(r *collector.Round) {
+	at := r.Time.UnixMilli()
+	if at <= t.lastScrape {
+		return // not in order of time
+	}
+	t.lastScrape = at
+	t.gateway = r.Target.Gateway
+	if r.Target.Source != "" {
+		t.source = r.Target.Source
+	}
+	if t.state != r.State {
+		t.state, t.stateSince = r.State, r.Time
+	}
+	t.reason = r.Reason
+	for _, s := range r.Stale {
+		delete(t.slots, s)
+	}
+	if r.State != collector.StateUp {
+		if t.downAt <= t.lastGood {
+			t.firstBad = at
+		}
+		t.downAt = at
+		return
+	}
+	t.readPage(at, r.Samples)
+}
+
+func (t *target) readPage(at int64, samples []collector.Sample) {
+	p := pageContext{at: at, healthy: t.lastGood > 0 && at-t.lastGood <= gapMax, partial: t.source == collector.SourceLiteLLM}
+	t.page++
+	p.restarted = t.processChanged(at, samples)
+	t.touched = t.touched[:0]
+	for i := range samples {
+		t.take(samples[i], p)
+	}
+	for _, c := range t.touched {
+		if c.finish(p) == changeReset {
+			c.unit.resetAt = at
+		}
+	}
+	t.cover(p)
+	long, short := t.long.push(at), t.short.push(at)
+	for _, u := range t.units {
+		u.store(long, short)
+	}
+	t.lastGood = at
+}
+
+// take puts one sample where it belongs.
+func (t *target) take(s collector.Sample, p pageContext) {
+	sl, ok := t.slots[s.Series]
+	if !ok {
+		sl = t.resolve(s.Series.Labels)
+		t.slots[s.Series] = sl
+	}
+	if sl.kind == slotIgnored || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
+		return
+	}
+	switch sl.kind {
+	case slotGauge:
+		g := sl.unit.gauge(gauge(sl.index))
+		if g.page != t.page {
+			g.now, g.page = 0, t.page
+		}
+		g.now += s.Value
+	case slotTotal:
+		t.count(sl, s.Value, p)
+	case slotBucket, slotSum, slotCount:
+		t.touch(sl.child)
+		switch sl.kind {
+		case slotBucket:
+			sl.child.now.buckets[sl.index] = s.Value
+		case slotSum:
+			sl.child.now.sum = s.Value
+		default:
+			sl.child.now.count = s.Value
+		}
+	case slotStart, slotIgnored:
+	}
+}
+
+func (t *target) count(sl *slot, v float64, p pageContext) {
+	increase, skipped, what := sl.counter.step(v, p)
+	w := sl.unit.total(total(sl.index))
+	w.sum += increase
+	w.skipped += skipped
+	w.page = t.page
+	if what == changeReset {
+		sl.unit.resetAt = p.at
+	}
+	if sl.ok {
+		sl.unit.add(totalRequestsOK, increase)
+	}
+}
+
+// touch begins a child's page.
+func (t *target) touch(c *histChild) {
+	if c.page == t.page {
+		return
+	}
+	c.page, c.family.page = t.page, t.page
+	c.now.sum, c.now.count = 0, 0
+	clear(c.now.buckets)
+	t.touched = append(t.touched, c)
+}
+
+// cover adds the time since the page before, and the usage over it.
+func (t *target) cover(p pageContext) {
+	dt := 0.0
+	if p.healthy {
+		dt = float64(p.at-t.lastGood) / 1000
+	}
+	for _, u := range t.units {
+		u.add(totalCovered, dt)
+		if g := &u.gauges[gaugeUsage]; g.column != nil && g.page == t.page {
+			u.add(totalUsage, min(max(g.now, 0), 1)*dt)
+			u.add(totalUsageCovered, dt)
+		}
+	}
+}
+
+// processChanged says whether the process restarted since the page before. A
+// start that lies before the last page, or before the start known, is no
+// restart but another worker behind the same address.
+func (t *target) processChanged(at int64, samples []collector.Sample) bool {
+	start := 0.0
+	for i := range samples {
+		if sl, ok := t.slots[samples[i].Series]; ok && sl.kind == slotStart {
+			start = samples[i].Value
+			break
+		} else if !ok && samples[i].Series.Labels.Get(labels.MetricName) == collector.ProcessStart {
+			start = samples[i].Value
+			break
+		}
+	}
+	last := t.start
+	if start > 0 {
+		t.start = start
+	}
+	if last == 0 || start == 0 || math.Abs(start-last) < 1 {
+		return false
+	}
+	if start < last || int64(start*1000) < t.lastGood-startSlack.Milliseconds() {
+		t.sampledAt = at
+		return false
+	}
+	return true
+}
+
+// sampled says whether several workers answered one after another within the
+// last hour, so that counters cannot be rated.
+func (t *target) sampled(now int64) bool {
+	return t.sampledAt > 0 && now-t.sampledAt < time.Hour.Milliseconds()
+}
+
+// resolve finds the place of a series by its labels; a series that comes back
+// goes on where it was.
+func (t *target) resolve(ls labels.Labels) *slot {
+	key := ls.Hash()
+	if sl, ok := t.byLabels[key]; ok {
+		if ls.Get(labels.MetricName) == collector.VLLMCacheConfig {
+			sl.unit.readCapacity(ls)
+		}
+		return sl
+	}
+	sl := t.newSlot(ls)
+	if sl.kind != slotIgnored || sl.unit != nil {
+		t.byLabels[key] = sl
+	}
+	return sl
+}
+
+func (t *target) newSlot(ls labels.Labels) *slot {
+	name := ls.Get(labels.MetricName)
+	switch {
+	case name == collector.ProcessStart:
+		return &slot{kind: slotStart}
+	case strings.HasPrefix(name, "litellm_"):
+		return t.seriesSlot(t.unitFor("", ""), name, ls)
+	case strings.HasPrefix(name, "vllm:"):
+		engine := ls.Get("engine")
+		if engine == "" {
+			engine = "0"
+		}
+		u := t.unitFor(engine, ls.Get("model_name"))
+		if name == collector.VLLMCacheConfig {
+			u.readCapacity(ls)
+			return &slot{unit: u}
+		}
+		return t.seriesSlot(u, name, ls)
+	default:
+		return t.ignored
+	}
+}
+
+func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
+	if g, ok := gaugeOf(name, ls.Get("reason")); ok {
+		return &slot{unit: u, kind: slotGauge, index: int32(g)}
+	}
+	if c, ok := totalOf(name); ok {
+		return &slot{unit: u, kind: slotTotal, index: int32(c), ok: c == totalRequests && strings.HasPrefix(ls.Get("status_code"), "2")}
+	}
+	h, part, ok := histOf(name)
+	if !ok {
+		return t.ignored
+	}
+	sl := &slot{unit: u, child: t.childFor(u, h, ls)}
+	switch part {
+	case partSum:
+		sl.kind = slotSum
+	case partCount:
+		sl.kind = slotCount
+	default:
+		le, err := strconv.ParseFloat(ls.Get(labels.BucketLabel), 64)
+		if err != nil {
+			return t.ignored
+		}
+		i := u.bucket(h, le)
+		sl.kind, sl.index = slotBucket, int32(i)
+		sl.child.room(i)
+	}
+	return sl
+}
+
+// childFor finds the histogram that a series is part of by all of its labels
+// but name and le.
+func (t *target) childFor(u *unit, h hist, ls labels.Labels) *histChild {
+	key := strconv.Itoa(int(h)) + labels.NewBuilder(ls).Del(labels.MetricName, labels.BucketLabel).Labels().String()
+	c, ok := t.children[key]
+	if !ok {
+		c = &histChild{unit: u, family: u.hist(h)}
+		t.children[key] = c
+	}
+	return c
+}
+
+// unitFor finds or makes the engine, or the gateway where engine is "".
+func (t *target) unitFor(engine, modelName string) *unit {
+	for _, u := range t.units {
+		if u.engine == engine {
+			if modelName != "" && u.modelName != modelName {
+				u.modelName = modelName
+			}
+			return u
+		}
+	}
+	u := &unit{target: t, engine: engine, modelName: modelName}
+	t.units = append(t.units, u)
+	return u
+}
+
+// engines counts the engines on the page.
+func (t *target) engines() int {
+	n := 0
+	for _, u := range t.units {
+		if u.engine != "" {
+			n++
+		}
+	}
+	return n
+}

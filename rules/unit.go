@@ -1,0 +1,180 @@
+package rules
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"kvwatch/collector"
+)
+
+// unit is one engine or one gateway of a target: the windows of its series.
+type unit struct {
+	target *target
+	// engine is the engine label, "" for a gateway; modelName its model.
+	engine    string
+	modelName string
+
+	gauges [gauges]gaugeWindow
+	totals [totals]totalWindow
+	hists  [hists]*histogram
+
+	// capacity is the KV cache in tokens, 0 when unknown; capacityFrom says
+	// what it was read from, or why it is unknown.
+	capacity     float64
+	capacityFrom string
+	// resetAt is the time of the last page on which a counter began again, in
+	// Unix milliseconds; 0 is never.
+	resetAt int64
+
+	// pool is the pool that claims the engine; nil for a gateway and until
+	// the model's name is known.
+	pool *pool
+	// pooledAs is the model's name under which it joined the pool.
+	pooledAs string
+	// outputs are its derived series, see output.
+	outputs []*output
+}
+
+type gaugeWindow struct {
+	column *column
+	now    float64
+	page   int
+}
+
+type totalWindow struct {
+	column *column
+	// sum is what was added since the first page; skipped is in the source's
+	// total too, but was not seen to be added.
+	sum, skipped float64
+	page         int
+}
+
+// key identifies the unit in state files and among the units of a pool.
+func (u *unit) key() string { return u.target.job + "/" + u.target.instance + "/" + u.engine }
+
+func (t *target) windowFor(long bool) *ring {
+	if long {
+		return t.long
+	}
+	return t.short
+}
+
+// gaugeColumn, totalColumn and histogram make what windows need, once seen.
+func (u *unit) gauge(g gauge) *gaugeWindow {
+	w := &u.gauges[g]
+	if w.column == nil {
+		w.column = u.target.short.addColumn(math.NaN())
+	}
+	return w
+}
+
+func (u *unit) total(t total) *totalWindow {
+	w := &u.totals[t]
+	if w.column == nil {
+		w.column = u.target.windowFor(t.long()).addColumn(0)
+	}
+	return w
+}
+
+func (u *unit) hist(h hist) *histogram {
+	if u.hists[h] == nil {
+		r := u.target.windowFor(h.long())
+		u.hists[h] = &histogram{sumColumn: r.addColumn(0), countColumn: r.addColumn(0)}
+	}
+	return u.hists[h]
+}
+
+// bucket returns the index of a bound of h, with a column where one is needed.
+func (u *unit) bucket(h hist, le float64) int {
+	f := u.hist(h)
+	i, isNew := f.bound(le)
+	if isNew && h.windowed() {
+		f.bucketColumns = append(f.bucketColumns, u.target.short.addColumn(0))
+	}
+	return i
+}
+
+// has says whether the newest page had the total.
+func (u *unit) has(t total) bool { return u.totals[t].page == u.target.page && u.target.page > 0 }
+
+// hasHist says the same of a histogram.
+func (u *unit) hasHist(h hist) bool {
+	return u.hists[h] != nil && u.hists[h].page == u.target.page && u.target.page > 0
+}
+
+// add counts d into a total that the engine keeps itself.
+func (u *unit) add(t total, d float64) {
+	w := u.total(t)
+	w.sum += d
+	w.page = u.target.page
+}
+
+// store writes the page's values into the windows at the given places.
+func (u *unit) store(long, short int) {
+	for i := range u.gauges {
+		if g := &u.gauges[i]; g.column != nil && g.page == u.target.page {
+			g.column.values[short] = g.now
+		}
+	}
+	for i := range u.totals {
+		if w := &u.totals[i]; w.column != nil {
+			w.column.values[pick(total(i).long(), long, short)] = w.sum
+		}
+	}
+	for i, h := range u.hists {
+		if h == nil {
+			continue
+		}
+		at := pick(hist(i).long(), long, short)
+		h.sumColumn.values[at], h.countColumn.values[at] = h.sum, h.count
+		for j, c := range h.bucketColumns {
+			c.values[short] = h.buckets[j]
+		}
+	}
+}
+
+func pick(first bool, a, b int) int {
+	if first {
+		return a
+	}
+	return b
+}
+
+// readCapacity takes the KV capacity from cache_config_info: the tokens where
+// the engine says them, else blocks times block size, shared among the engines
+// on the page, because vLLM sums the blocks over them.
+func (u *unit) readCapacity(ls labels.Labels) {
+	u.capacity, u.capacityFrom = 0, ""
+	if v, ok := positive(ls.Get("kv_cache_size_tokens")); ok {
+		u.capacity, u.capacityFrom = v, collector.VLLMCacheConfig+" kv_cache_size_tokens"
+		return
+	}
+	blocks, okBlocks := positive(ls.Get("num_gpu_blocks"))
+	size, okSize := positive(ls.Get("block_size"))
+	switch {
+	case !okBlocks || !okSize:
+		u.capacityFrom = "the engine does not say how many KV blocks it has"
+	case number(ls.Get("sliding_window")):
+		u.capacityFrom = "blocks times block size says nothing with a sliding window, and the engine does not give kv_cache_size_tokens"
+	default:
+		u.capacity = blocks * size
+		u.capacityFrom = collector.VLLMCacheConfig + " num_gpu_blocks × block_size"
+	}
+}
+
+// sharedBlocks says that capacity is a sum over the engines on the page.
+func (u *unit) sharedBlocks() bool {
+	return u.capacityFrom == collector.VLLMCacheConfig+" num_gpu_blocks × block_size"
+}
+
+func positive(s string) (float64, bool) {
+	v, err := strconv.ParseFloat(s, 64)
+	return v, err == nil && v > 0 && !math.IsInf(v, 0)
+}
+
+func number(s string) bool {
+	_, ok := positive(s)
+	return ok
+}

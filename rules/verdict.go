@@ -1,0 +1,45 @@
+package rules
+
+import "time"
+
+// The phases of a detector.
+const (
+	PhaseLearning = "learning"
+	PhaseWatching = "watching"
+	PhasePending  = "pending"
+	PhaseFiring   = "firing"
+	PhaseUnknown  = "unknown"
+)
+
+// Verdict is what a detector says at one instant.
+type Verdict struct {
+	// Active says that the condition holds.
+	Active bool
+	// Since is when it began to hold; zero is now.
+	Since time.Time
+	// Phase is learning, watching or unknown, and Text says in plain words
+	// where the detector stands, whether it is active or not.
+	Phase, Text string
+	// Value is the number that the condition judges.
+	Value float64
+	// Severity replaces the rule's, unless an override sets one; "" keeps it.
+	Severity string
+	// Summary is one sentence; Evidence says the rest. Both only when active.
+	Summary  string
+	Evidence Evidence
+	Numbers  []Number
+}
+
+// poolDetector judges one pool. firing is when its alert fired, zero while it
+// does not fire.
+type poolDetector interface {
+	Judge(w PoolWindow, firing time.Time) Verdict
+}
+
+// targetDetector judges one target.
+type targetDetector interface {
+	Judge(w TargetWindow, firing time.Time) Verdict
+}
+
+// unknown is a verdict for want of data.
+func unknown(text string) Verdict { return Verdict{Phase: PhaseUnknown, Text: text} }

@@ -1,0 +1,206 @@
+package rules
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+const (
+	// resolvedKept is how long a resolved alert is told of, as Prometheus does.
+	resolvedKept = 15 * time.Minute
+	// unknownGrace is how long a firing alert stays when its detector has no
+	// fresh data any more.
+	unknownGrace = 5 * time.Minute
+)
+
+// watch is one alert over one subject: its detector and where the alert stands.
+type watch struct {
+	rule     Alerting
+	settings settings
+	subject  labels.Labels
+	pool     poolDetector
+	target   targetDetector
+	watchState
+	verdict Verdict
+}
+
+// watchState is the part of a watch that survives a restart.
+type watchState struct {
+	// Alert is the open alert, pending or firing; nil when there is none.
+	Alert *Alert `json:"alert,omitempty"`
+	// PendingSince is when the condition was first seen to hold, UnknownSince
+	// when the data went.
+	PendingSince time.Time `json:"pending_since,omitzero"`
+	UnknownSince time.Time `json:"unknown_since,omitzero"`
+	// Resolved holds the alerts that resolved lately.
+	Resolved []Alert `json:"resolved,omitempty"`
+}
+
+// key identifies the watch in the state file.
+func (w *watch) key() string { return w.rule.Name + w.subject.String() }
+
+// firing is when the alert fired, zero when it does not fire.
+func (w *watchState) firing() time.Time {
+	if w.Alert == nil {
+		return time.Time{}
+	}
+	return w.Alert.FiredAt
+}
+
+// step moves the alert on by one verdict.
+func (w *watch) step(now time.Time, v Verdict, externalURL string) {
+	w.verdict = v
+	w.forget(now)
+	switch {
+	case v.Active:
+		w.UnknownSince = time.Time{}
+		w.hold(now, v, externalURL)
+	case w.Alert == nil:
+	case w.Alert.State == StateFiring && v.Phase == PhaseUnknown && !w.unknownTooLong(now):
+	default:
+		w.end(now)
+	}
+}
+
+// hold opens the alert or renews it, and fires it when it held long enough.
+func (w *watch) hold(now time.Time, v Verdict, externalURL string) {
+	severity := w.severity(v)
+	if w.Alert != nil && w.Alert.Severity != severity {
+		// Severity is a label: the alert goes on under another identity.
+		active := w.Alert.ActiveAt
+		pending := w.PendingSince
+		w.end(now)
+		w.open(now, v, severity)
+		w.Alert.ActiveAt, w.PendingSince = active, pending
+	}
+	if w.Alert == nil {
+		w.open(now, v, severity)
+	}
+	a := w.Alert
+	a.Value, a.Evidence = v.Value, v.Evidence
+	a.Annotations = annotations(w.rule.Name, v, externalURL)
+	if a.State == StatePending && now.Sub(w.PendingSince) >= w.settings.hold {
+		a.State, a.FiredAt = StateFiring, now
+	}
+}
+
+func (w *watch) open(now time.Time, v Verdict, severity string) {
+	since := v.Since
+	if since.IsZero() {
+		since = now
+	}
+	w.PendingSince = now
+	w.Alert = &Alert{Name: w.rule.Name, Severity: severity, Labels: w.labels(severity), State: StatePending, ActiveAt: since}
+}
+
+// end closes the alert: a firing one is resolved, a pending one never was.
+func (w *watch) end(now time.Time) {
+	a := w.Alert
+	w.Alert, w.PendingSince, w.UnknownSince = nil, time.Time{}, time.Time{}
+	if a.State != StateFiring {
+		return
+	}
+	a.State, a.ResolvedAt = StateResolved, now
+	w.Resolved = append(w.Resolved, *a)
+}
+
+func (w *watch) unknownTooLong(now time.Time) bool {
+	if w.UnknownSince.IsZero() {
+		w.UnknownSince = now
+	}
+	return now.Sub(w.UnknownSince) > unknownGrace
+}
+
+// forget drops what resolved too long ago, or fires again.
+func (w *watchState) forget(now time.Time) {
+	kept := w.Resolved[:0]
+	for _, a := range w.Resolved {
+		if now.Sub(a.ResolvedAt) <= resolvedKept {
+			kept = append(kept, a)
+		}
+	}
+	w.Resolved = kept
+}
+
+// severity is the override's, else the verdict's, else the rule's.
+func (w *watch) severity(v Verdict) string {
+	if v.Severity != "" && w.settings.severity == w.rule.Severity {
+		return v.Severity
+	}
+	return w.settings.severity
+}
+
+// labels identify the alert.
+func (w *watch) labels(severity string) map[string]string {
+	ls := maps.Clone(w.settings.labels)
+	if ls == nil {
+		ls = map[string]string{}
+	}
+	w.subject.Range(func(l labels.Label) {
+		if l.Value != "" {
+			ls[l.Name] = l.Value
+		}
+	})
+	ls["alertname"], ls["severity"] = w.rule.Name, severity
+	return ls
+}
+
+// alerts appends what the watch has to tell: the open alert and those that
+// resolved lately, unless the same alert is open again.
+func (w *watchState) alerts(to []Alert, pending bool) []Alert {
+	open := ""
+	if a := w.Alert; a != nil {
+		if a.State == StateFiring {
+			open = a.Key()
+		}
+		if a.State == StateFiring || pending {
+			to = append(to, a.clone())
+		}
+	}
+	for _, a := range w.Resolved {
+		if open == "" || a.Key() != open {
+			to = append(to, a.clone())
+		}
+	}
+	return to
+}
+
+// status says where the detector stands.
+func (w *watch) status() DetectorStatus {
+	s := DetectorStatus{Alert: w.rule.Name, Labels: w.subject.Map(), Phase: w.verdict.Phase, Text: w.verdict.Text, Numbers: w.verdict.Numbers}
+	if w.Alert == nil {
+		return s
+	}
+	s.Phase = string(w.Alert.State)
+	if summary := w.Alert.Annotations["summary"]; summary != "" {
+		s.Text = summary
+	}
+	return s
+}
+
+// clone copies what a receiver might keep.
+func (a *Alert) clone() Alert {
+	c := *a
+	c.Labels, c.Annotations = maps.Clone(a.Labels), maps.Clone(a.Annotations)
+	return c
+}
+
+// annotations are the texts of an alert.
+func annotations(name string, v Verdict, externalURL string) map[string]string {
+	e := v.Evidence
+	var parts []string
+	for _, s := range []string{e.Seen, e.Against, e.CauseText, e.Cost, e.Next} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return map[string]string{
+		"summary":       v.Summary,
+		"description":   strings.Join(parts, "\n"),
+		"runbook_url":   externalURL + "/runbooks/" + name,
+		"dashboard_url": externalURL + "/",
+	}
+}
