@@ -225,9 +225,9 @@ func (c *cache) releaseHold(h *hold, now time.Duration) {
 	p.refs--
 	if h.writes {
 		p.written = false
-		partial := p.blocks - p.tokens/c.blockSize
-		p.blocks -= partial
-		c.pinned -= partial
+		full := p.tokens / c.blockSize
+		c.pinned -= p.blocks - full
+		p.blocks, p.tokens = full, full*c.blockSize
 	}
 	if p.refs > 0 {
 		return

@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -87,34 +88,51 @@ func readPool(t *testing.T, f *Fleet) poolCounters {
 		if err := f.EnginePage(i, &page); err != nil {
 			continue
 		}
+		for line := range familyLines(page.Bytes(), "vllm:prompt_tokens_total{") {
+			sum.prompt += lineValue(t, line)
+		}
+		for line := range familyLines(page.Bytes(), "vllm:prompt_tokens_cached_total{") {
+			sum.cached += lineValue(t, line)
+		}
 		bucket := 0
-		for line := range bytes.Lines(page.Bytes()) {
-			switch {
-			case bytes.HasPrefix(line, []byte("vllm:prompt_tokens_total{")):
-				sum.prompt += lineValue(t, line)
-			case bytes.HasPrefix(line, []byte("vllm:prompt_tokens_cached_total{")):
-				sum.cached += lineValue(t, line)
-			case bytes.HasPrefix(line, []byte("vllm:request_prompt_tokens_bucket{")):
-				_, rest, _ := bytes.Cut(line, []byte(`le="`))
-				le, _, _ := bytes.Cut(rest, []byte(`"`))
-				bound, err := strconv.ParseFloat(string(le), 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if bucket == len(sum.bounds) {
-					sum.bounds, sum.buckets = append(sum.bounds, bound), append(sum.buckets, 0)
-				}
-				sum.buckets[bucket] += lineValue(t, line)
-				bucket++
+		for line := range familyLines(page.Bytes(), "vllm:request_prompt_tokens_bucket{") {
+			if bucket == len(sum.bounds) {
+				sum.bounds, sum.buckets = append(sum.bounds, bucketBound(t, line)), append(sum.buckets, 0)
 			}
+			sum.buckets[bucket] += lineValue(t, line)
+			bucket++
 		}
 	}
 	return sum
 }
 
+// familyLines are the lines of a page that begin with start; they follow each other.
+func familyLines(page []byte, start string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		at := bytes.Index(page, []byte("\n"+start))
+		for at >= 0 && bytes.HasPrefix(page[at+1:], []byte(start)) {
+			page = page[at+1:]
+			at = bytes.IndexByte(page, '\n')
+			if !yield(page[:at]) {
+				return
+			}
+		}
+	}
+}
+
+func bucketBound(t *testing.T, line []byte) float64 {
+	t.Helper()
+	_, rest, _ := bytes.Cut(line, []byte(`le="`))
+	le, _, _ := bytes.Cut(rest, []byte(`"`))
+	bound, err := strconv.ParseFloat(string(le), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound
+}
+
 func lineValue(t *testing.T, line []byte) float64 {
 	t.Helper()
-	line = bytes.TrimSpace(line)
 	value, err := strconv.ParseFloat(string(line[bytes.LastIndexByte(line, ' ')+1:]), 64)
 	if err != nil {
 		t.Fatal(err)
@@ -132,14 +150,14 @@ type collapseDetector struct {
 	calls, heavyUp, heavyDown float64 // decayed: calls, sum n mid², sum n mid
 
 	hours        []float64
-	hour         block
-	closed       []block
-	open         block
+	hour         evidence
+	closed       []evidence
+	open         evidence
 	sinceStarted time.Duration
 }
 
-// block adds up misses, queried tokens and covered time.
-type block struct {
+// evidence adds up misses, queried tokens and covered time.
+type evidence struct {
 	misses, queried float64
 	covered         time.Duration
 	began           time.Duration
@@ -198,7 +216,7 @@ func (d *collapseDetector) tick(c poolCounters, dt, now time.Duration) {
 			l.fired = append(l.fired, now)
 		}
 	}
-	d.resolve(block{misses: misses, queried: queried, covered: dt}, b, p, now)
+	d.resolve(evidence{misses: misses, queried: queried, covered: dt}, b, p, now)
 }
 
 // weigh keeps the size of a heavy prompt.
@@ -224,7 +242,7 @@ func (d *collapseDetector) weigh(c, last poolCounters, dt time.Duration) {
 func (d *collapseDetector) learn(misses, queried, p float64, dt, now time.Duration) {
 	for _, l := range d.levels {
 		if l.firing || l.excess > firePrompts*p/2 {
-			d.hour = block{}
+			d.hour = evidence{}
 			return
 		}
 	}
@@ -236,14 +254,14 @@ func (d *collapseDetector) learn(misses, queried, p float64, dt, now time.Durati
 	}
 	d.hours = append(d.hours, d.hour.misses/d.hour.queried)
 	d.hours = d.hours[max(0, len(d.hours)-72):]
-	d.hour = block{}
+	d.hour = evidence{}
 	if len(d.hours) == 6 && d.learned == 0 {
 		d.learned = now
 	}
 }
 
 // resolve ends what is over: drained, or recovered.
-func (d *collapseDetector) resolve(tick block, b, p float64, now time.Duration) {
+func (d *collapseDetector) resolve(tick evidence, b, p float64, now time.Duration) {
 	if d.open.covered == 0 {
 		d.open.began = now - tick.covered
 	}
@@ -254,7 +272,7 @@ func (d *collapseDetector) resolve(tick block, b, p float64, now time.Duration) 
 	if closes {
 		d.closed = append(d.closed, d.open)
 		d.closed = d.closed[max(0, len(d.closed)-31):]
-		d.open = block{}
+		d.open = evidence{}
 	}
 	for _, l := range d.levels {
 		if !l.firing {
@@ -284,7 +302,7 @@ func (d *collapseDetector) resolve(tick block, b, p float64, now time.Duration) 
 
 // recovered looks back over enough closed blocks that began after the fire.
 func (d *collapseDetector) recovered(fired time.Duration, b, p float64) bool {
-	var sum block
+	var sum evidence
 	for _, back := range slices.Backward(d.closed) {
 		if back.began < fired {
 			return false

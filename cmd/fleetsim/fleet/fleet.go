@@ -44,7 +44,7 @@ type Config struct {
 	// _created samples are written relative to it. Default 2026-01-01 UTC.
 	Start time.Time
 	// WarmUp is simulated by New before time 0, so that sessions and caches are
-	// in their steady state when the first page is read. Default 20 minutes; a
+	// in their steady state when the first page is read. Default 10 minutes; a
 	// negative value starts cold.
 	WarmUp time.Duration
 	// Users is the number of people, each with a key of its own, that the
@@ -63,7 +63,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Model = cmp.Or(c.Model, "qwen3-coder-30b")
 	c.GatewayModel = cmp.Or(c.GatewayModel, "agents")
 	c.Scenario = cmp.Or(c.Scenario, "healthy")
-	c.WarmUp = cmp.Or(c.WarmUp, 20*time.Minute)
+	c.WarmUp = cmp.Or(c.WarmUp, 10*time.Minute)
 	c.Users = cmp.Or(c.Users, 8)
 	if c.Start.IsZero() {
 		c.Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -118,6 +119,9 @@ func (m *gatewayMetrics) forCall(user, engine int) *callSeries {
 		"litellm_remaining_api_key_requests_for_model", "litellm_remaining_api_key_tokens_for_model",
 	} {
 		m.gauge(name, lset, 0).set(9.223372036854776e18) // no limit is set
+	}
+	for _, name := range []string{"litellm_remaining_api_key_budget_metric", "litellm_remaining_user_budget_metric"} {
+		m.gauge(name, lset, 0).set(math.Inf(1)) // nor a budget
 	}
 	m.perCall[key] = s
 	return s

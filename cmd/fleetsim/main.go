@@ -1,0 +1,67 @@
+// Command fleetsim serves metrics pages to try kvwatch on: those of a simulated
+// fleet of vLLM engines behind a LiteLLM gateway, or those of a recording, in
+// its own time order.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"kvwatch/cmd/fleetsim/fleet"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fleetsim:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx ends or the recording is over.
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	app := kingpin.New("fleetsim", "Serves the metrics pages of a simulated LLM fleet, or of a recording.")
+	listen := app.Flag("listen", "Address of the first engine; the others and the gateway take the ports after it. Port 0 takes free ones.").
+		Default("127.0.0.1:9100").TCP()
+	speed := app.Flag("speed", "Simulated, or recorded, seconds a second.").Default("1").Float64()
+
+	var config fleet.Config
+	app.Flag("engines", "Number of engines.").Default("4").IntVar(&config.Engines)
+	app.Flag("gateway-workers", "Number of the gateway's worker processes.").Default("2").IntVar(&config.GatewayWorkers)
+	app.Flag("users", "Number of people, each with a key of its own.").Default("8").IntVar(&config.Users)
+	app.Flag("seed", "Equal seeds give equal runs.").Default("1").Uint64Var(&config.Seed)
+	app.Flag("scenario", "What happens: "+strings.Join(scenarioNames(), ", ")+".").
+		Default("demo").EnumVar(&config.Scenario, scenarioNames()...)
+
+	var replay replayOptions
+	app.Flag("recording", "Serve this recording (a directory, .tar.zst or .tar.gz) instead of a simulation.").StringVar(&replay.path)
+	app.Flag("from", "Where to begin in the recording: RFC 3339 or Unix seconds; its beginning when left out.").StringVar(&replay.from)
+	app.Flag("to", "Where to end in the recording; its end when left out.").StringVar(&replay.to)
+	if _, err := app.Parse(args); err != nil {
+		return err
+	}
+	if *speed <= 0 {
+		return fmt.Errorf("--speed=%g: must be positive", *speed)
+	}
+	if replay.path != "" {
+		return serveRecording(ctx, stdout, *listen, *speed, replay)
+	}
+	return serveFleet(ctx, stdout, *listen, *speed, config)
+}
+
+func scenarioNames() []string {
+	var names []string
+	for _, s := range fleet.Scenarios() {
+		names = append(names, s.Name)
+	}
+	return names
+}
