@@ -181,7 +181,7 @@ func (d *Dispatcher) install(c Config, parts []part) {
 		}
 		s := &sender{
 			id: p.id, name: p.receiver, d: d, receiver: p.built, traits: p.traits,
-			logger: d.logger.With("integration", p.id), wake: make(chan struct{}, 1),
+			queued: map[string]bool{}, logger: d.logger.With("integration", p.id), wake: make(chan struct{}, 1),
 		}
 		d.senders[p.id] = s
 		if d.start != nil {

@@ -1,8 +1,8 @@
 package alerting
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"

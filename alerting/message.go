@@ -55,6 +55,17 @@ func remark(r Reason) string {
 	return ""
 }
 
+// standing says how bad the incident is, as symbol and word; of one that is
+// over, how bad it was.
+func standing(alerts []rules.Alert) string {
+	state, severity := statusOf(alerts), worst(alerts)
+	text := markOf(state, severity).String()
+	if state == rules.StateResolved && severity != "" {
+		text += " (was " + severity + ")"
+	}
+	return text
+}
+
 // title says in one line what the alerts are about: the first one's summary,
 // and how many there are beside it.
 func title(alerts []rules.Alert) string {

@@ -70,9 +70,15 @@ func notifications() map[string]Notification {
 		n.Reason, n.Now, n.Alerts = r, now, alerts
 		return n
 	}
+	told := func(n Notification, alerts ...rules.Alert) Notification {
+		n.Told = firingKeys(alerts)
+		return n
+	}
 	return map[string]Notification{
 		"first":         with(ReasonFirst, t0, sample),
-		"severity_rise": with(ReasonSeverity, t0, sample, second),
+		"severity_rise": told(with(ReasonSeverity, t0, sample, second), second),
+		"new_alerts":    told(with(ReasonNewAlerts, t0, sample, second), sample),
+		"some_resolved": told(with(ReasonSomeResolved, t0, sample, ends(second, t0)), sample, second),
 		"repeat":        with(ReasonRepeat, t0.Add(4*time.Hour), sample),
 		"resolved":      with(ReasonResolved, t0.Add(15*time.Minute), resolvedSample()),
 		"missed":        with(ReasonMissed, t0.Add(24*time.Hour), resolvedSample()),
@@ -188,7 +194,7 @@ func blockText(t *testing.T, b slack.Block) (text string, limit int) {
 func TestMessageOfABareAlert(t *testing.T) {
 	t.Parallel()
 	n := Notification{Reason: ReasonFirst, Now: t0, Alerts: []rules.Alert{{Name: "Bare", State: rules.StateFiring, Severity: "page"}}}
-	if got, want := terminalText(n), "\n▲ PAGE  Bare\n  time      14:00:00 UTC\n  alert     Bare\n"; got != want {
+	if got, want := terminalText(n), "\n▲ PAGE: Bare\n  time      14:00:00 UTC\n  alert     Bare\n"; got != want {
 		t.Errorf("got %q", got)
 	}
 	if got := len(slackRoot(n)); got != 2 {

@@ -55,7 +55,8 @@ type notificationLog struct {
 	out      syncWriter
 	written  int64 // bytes since the file was last written anew
 	live     int64 // bytes of the file when it was last written anew
-	broken   bool  // the last write failed: write anew before the next line
+	closed   bool
+	broken   bool // the last write failed: write anew before the next line
 	openFile func(name string) (syncWriter, error)
 
 	// mu protects entries.
@@ -343,6 +344,9 @@ func (l *notificationLog) add(rec record) {
 }
 
 func (l *notificationLog) write(rec record) error {
+	if l.closed {
+		return os.ErrClosed
+	}
 	if l.broken || l.written > compactAbove+4*l.live {
 		if err := l.compact(); err != nil {
 			return err
@@ -436,14 +440,16 @@ func (l *notificationLog) expire(now time.Time) {
 	})
 }
 
-// close ends the log. Later writes are errors that are logged.
+// close ends the log; it may be called again. Later writes are errors that are logged.
 func (l *notificationLog) close() error {
 	l.io.Lock()
 	defer l.io.Unlock()
 	if l.out == nil {
 		return nil
 	}
-	return l.out.Close()
+	out := l.out
+	l.out, l.closed = nil, true
+	return out.Close()
 }
 
 // memory is a receiver's view of one entry.

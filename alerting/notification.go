@@ -47,6 +47,8 @@ type Notification struct {
 	// Sequence counts what the receiver took of this incident before; it stays
 	// the same when a notification is tried again.
 	Sequence int
+	// Told holds the keys of the alerts that the receiver was told of as firing.
+	Told map[string]bool
 	// Alerts are firing or resolved: firing first, the worst first, the oldest
 	// first among equals.
 	Alerts []rules.Alert

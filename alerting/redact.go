@@ -24,10 +24,12 @@ var personal = []string{
 
 var (
 	eMail     = regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+`)
-	secretKey = regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{6,}|xox[a-z]-[A-Za-z0-9-]{6,}|xapp-[A-Za-z0-9-]{6,}|[0-9a-fA-F]{64})\b`)
-	ipv4      = regexp.MustCompile(`(://)?\b(\d{1,3}\.){3}\d{1,3}\b(:\d{1,5})?`)
-	ipv6      = regexp.MustCompile(`\[?[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){2,7}\]?(:\d{1,5})?`)
+	secretKey = regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{6,}|xox[a-z]-[A-Za-z0-9-]{6,}|xapp-[A-Za-z0-9-]{6,})`)
+	keyHash   = regexp.MustCompile(`\b[0-9a-fA-F]{64}\b`)
 )
+
+// keyHashLength is the length of LiteLLM's hashed keys, SHA-256 in hexadecimal.
+const keyHashLength = 64
 
 // firstEphemeralPort is where Linux begins to number the ports of clients.
 const firstEphemeralPort = 32768
@@ -84,20 +86,59 @@ func redact(s string) string {
 	if strings.Contains(s, "@") {
 		s = eMail.ReplaceAllString(s, redacted)
 	}
-	if len(s) >= len("sk-123456") {
+	if strings.Contains(s, "sk-") || strings.Contains(s, "xox") || strings.Contains(s, "xapp-") {
 		s = secretKey.ReplaceAllString(s, redacted)
 	}
-	if strings.Count(s, ".") >= 3 {
-		s = ipv4.ReplaceAllStringFunc(s, redactAddress)
+	if len(s) >= keyHashLength && longestHex(s) >= keyHashLength {
+		s = keyHash.ReplaceAllString(s, redacted)
 	}
-	if strings.Count(s, ":") >= 2 {
-		s = ipv6.ReplaceAllStringFunc(s, redactAddress)
+	if strings.Count(s, ".") >= 3 || strings.Count(s, ":") >= 2 {
+		s = redactAddresses(s)
 	}
 	return s
 }
 
+// longestHex returns the length of the longest run of hexadecimal digits.
+func longestHex(s string) int {
+	longest, run := 0, 0
+	for i := range len(s) {
+		if c := s[i]; inAddress(c) && c != '.' && c != ':' && c != '[' && c != ']' {
+			run++
+			longest = max(longest, run)
+		} else {
+			run = 0
+		}
+	}
+	return longest
+}
+
+// redactAddresses replaces the addresses of clients.
+func redactAddresses(s string) string {
+	var b strings.Builder
+	copied := 0
+	for i := 0; i < len(s); i++ {
+		if !inAddress(s[i]) {
+			continue
+		}
+		from := i
+		for i < len(s) && inAddress(s[i]) {
+			i++
+		}
+		to := from + len(strings.TrimRight(s[from:i], ".:"))
+		alone := (from == 0 || !isWord(s[from-1])) && (i == len(s) || !isWord(s[i]))
+		if !alone || strings.HasSuffix(s[:from], "://") {
+			continue
+		}
+		b.WriteString(s[copied:from])
+		b.WriteString(redactAddress(s[from:to]))
+		copied = to
+	}
+	return b.String() + s[copied:]
+}
+
+// redactAddress replaces one address, when it is one and not a server's.
 func redactAddress(s string) string {
-	if strings.HasPrefix(s, "://") {
+	if len(s) < len("1.2.3.4") {
 		return s
 	}
 	if ap, err := netip.ParseAddrPort(s); err == nil {
@@ -106,8 +147,18 @@ func redactAddress(s string) string {
 		}
 		return redacted + ":" + strconv.Itoa(int(ap.Port()))
 	}
-	if _, err := netip.ParseAddr(strings.Trim(s, "[]")); err != nil || len(s) < len("fd00::1") {
+	if _, err := netip.ParseAddr(strings.Trim(s, "[]")); err != nil {
 		return s
 	}
 	return redacted
+}
+
+// inAddress says whether IP addresses are written with this character.
+func inAddress(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F' || c == '.' || c == ':' || c == '[' || c == ']'
+}
+
+// isWord says whether an address cannot stand right beside this character.
+func isWord(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
 }

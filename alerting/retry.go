@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 )
@@ -43,6 +42,7 @@ type sender struct {
 	receiver  Receiver
 	traits    traits
 	queue     []string
+	queued    map[string]bool // what is in queue
 	failures  int
 	notBefore time.Time
 	stopped   bool
@@ -60,7 +60,7 @@ func (s *sender) replace(r Receiver, t traits) {
 // stop ends the sender after the request that is under way.
 func (s *sender) stop() {
 	s.mu.Lock()
-	s.stopped, s.queue = true, nil
+	s.stopped, s.queue, s.queued = true, nil, nil
 	s.mu.Unlock()
 	s.poke()
 }
@@ -68,11 +68,17 @@ func (s *sender) stop() {
 // enqueue asks for an incident to be told.
 func (s *sender) enqueue(group string) {
 	s.mu.Lock()
-	if !s.stopped && !slices.Contains(s.queue, group) {
-		s.queue = append(s.queue, group)
-	}
+	s.push(group)
 	s.mu.Unlock()
 	s.poke()
+}
+
+// push puts an incident at the end of the queue, once. The caller holds mu.
+func (s *sender) push(group string) {
+	if !s.stopped && !s.queued[group] {
+		s.queue = append(s.queue, group)
+		s.queued[group] = true
+	}
 }
 
 func (s *sender) poke() {
@@ -90,6 +96,7 @@ func (s *sender) take(now time.Time) (group string, ok bool) {
 		return "", false
 	}
 	group, s.queue = s.queue[0], s.queue[1:]
+	delete(s.queued, group)
 	return group, true
 }
 
@@ -167,13 +174,16 @@ func (s *sender) send(ctx context.Context, q question, v view, reason Reason) {
 	if reason == ReasonChanged {
 		d.NotifiedAt = q.known.Sent.NotifiedAt
 	}
-	sequence := q.known.Sequence
-	if !q.open() {
-		sequence = 0
+	sequence, told := 0, map[string]bool{}
+	if q.open() {
+		sequence = q.known.Sequence
+	}
+	if q.open() && q.known.Sent != nil {
+		told = firingKeys(q.known.Sent.Alerts)
 	}
 	s.d.log.intent(k, v.labels, d, !q.open())
 	retry, err := s.attempt(ctx, s.receiverNow(), Notification{
-		Receiver: s.name, GroupKey: v.key, GroupLabels: v.labels, Reason: reason, Sequence: sequence,
+		Receiver: s.name, GroupKey: v.key, GroupLabels: v.labels, Reason: reason, Sequence: sequence, Told: told,
 		Alerts: v.alerts, Now: q.now, ExternalURL: s.d.externalURL, Memory: memory{s.d.log, k, q.now},
 	})
 	switch {
@@ -234,9 +244,7 @@ func (s *sender) retryLater(group string, now time.Time, err error) {
 		pause = max(pause, min(asked.After, longestRetryAfter))
 	}
 	s.notBefore = now.Add(pause)
-	if !s.stopped && !slices.Contains(s.queue, group) {
-		s.queue = append(s.queue, group)
-	}
+	s.push(group)
 	s.mu.Unlock()
 	s.d.metrics.count(s.name, outcomeRetried)
 	s.logger.Warn("A notification failed and will be tried again", "incident", group, "failures", failures, "pause", pause, "err", err)

@@ -1,7 +1,6 @@
 package alerting
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -49,9 +48,33 @@ type Route struct {
 // labelName is what group_by may hold beside "...".
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// UnmarshalYAML decodes and checks one route.
+// UnmarshalYAML decodes and checks one route. The times are decoded one by one,
+// so that an error names the key.
 func (r *Route) UnmarshalYAML(unmarshal func(any) error) error {
 	type plain Route
+	times := struct {
+		GroupWait      later          `yaml:"group_wait"`
+		GroupInterval  later          `yaml:"group_interval"`
+		RepeatInterval later          `yaml:"repeat_interval"`
+		Rest           map[string]any `yaml:",inline"`
+	}{}
+	if err := unmarshal(&times); err != nil {
+		return plainError(err)
+	}
+	for key, l := range map[string]later{
+		"group_wait": times.GroupWait, "group_interval": times.GroupInterval, "repeat_interval": times.RepeatInterval,
+	} {
+		var d model.Duration
+		if l.decode == nil {
+			continue
+		}
+		if err := l.decode(&d); err != nil {
+			return fmt.Errorf("route: %s: %w", key, err)
+		}
+		if d == 0 && key != "group_wait" {
+			return fmt.Errorf("route: %s must be over 0s", key)
+		}
+	}
 	if err := unmarshal((*plain)(r)); err != nil {
 		return plainError(err)
 	}
@@ -64,12 +87,6 @@ func (r *Route) UnmarshalYAML(unmarshal func(any) error) error {
 		case slices.Contains(r.GroupBy[:i], name):
 			return fmt.Errorf("route: group_by holds %q twice", name)
 		}
-	}
-	if r.GroupInterval != nil && *r.GroupInterval == 0 {
-		return errors.New("route: group_interval must be over 0s")
-	}
-	if r.RepeatInterval != nil && *r.RepeatInterval == 0 {
-		return errors.New("route: repeat_interval must be over 0s")
 	}
 	return nil
 }

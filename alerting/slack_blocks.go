@@ -28,7 +28,7 @@ func slackRoot(n Notification) []slack.Block {
 	}
 	first := n.Alerts[0]
 	blocks := []slack.Block{
-		slackHeader(markOf(n.Status(), worst(n.Alerts)).String() + ": " + title(n.Alerts)),
+		slackHeader(standing(n.Alerts) + ": " + title(n.Alerts)),
 		slackContext(slackBold(place(first.Labels)), period(n.Alerts, n.Now, slackClock(n.Now)), first.Name, remark(onlyMissed(n.Reason))),
 	}
 	blocks = append(blocks, slackSection(slackLines(statements(first)))...)
@@ -67,35 +67,64 @@ func slackReply(n Notification, begins bool) (text string, blocks []slack.Block,
 	if len(n.Alerts) == 0 {
 		return "", nil, false
 	}
-	clock := slackClock(n.Now)
 	m, head := markOf(n.Status(), worst(n.Alerts)), title(n.Alerts)
+	var body []slack.Block
 	switch n.Reason {
 	case ReasonSeverity:
 		text, broadcast = fmt.Sprintf("%s Severity rose to %s: %s", m.symbol, strings.ToLower(m.word), head), true
+		body = slackEvidence(slackNews(n))
 	case ReasonNewAlerts:
-		text = fmt.Sprintf("%s More alerts: %s", m.symbol, head)
+		text = fmt.Sprintf("%s More alerts: %s", m.symbol, title(slackNews(n)))
+		body = slackEvidence(slackNews(n))
 	case ReasonSomeResolved:
 		text = fmt.Sprintf("%s Some resolved, still firing: %s", m.symbol, head)
+		body = slackSection(slackList(others(n.Alerts)))
 	case ReasonRepeat:
 		text, broadcast = fmt.Sprintf("%s Still firing after %s: %s", m.symbol, duration(n.Now.Sub(since(n.Alerts))), head), true
+		body = slackSection(slackLines(statements(n.Alerts[0])))
 	case ReasonResolved:
 		text = fmt.Sprintf("%s Resolved: %s", m.symbol, head)
-		return text, slackSection(slackBold(text) + "\n" + period(n.Alerts, n.Now, clock)), false
+		body = slackSection(period(n.Alerts, n.Now, slackClock(n.Now)))
 	case ReasonFirst, ReasonMissed, ReasonUnfinished, ReasonChanged, ReasonNone:
 		if !begins {
 			return "", nil, false
 		}
 		text = "Details: " + head
+		body = slackEvidence(n.Alerts)
 	}
-	blocks = slackSection(slackBold(text))
-	for i, a := range n.Alerts {
+	blocks = append(slackSection(slackBold(text)), body...)
+	return slackCut(slackEscape(text), slackTextLimit), slackBounded(blocks), broadcast
+}
+
+// slackNews are the firing alerts that the thread has not heard of; all that
+// fire when it has heard of each, as where a severity alone rose.
+func slackNews(n Notification) []rules.Alert {
+	var all, news []rules.Alert
+	for _, a := range n.Alerts {
+		if a.State != rules.StateFiring {
+			continue
+		}
+		all = append(all, a)
+		if !n.Told[a.Key()] {
+			news = append(news, a)
+		}
+	}
+	if len(news) == 0 {
+		return all
+	}
+	return news
+}
+
+// slackEvidence is the evidence of the first alerts of a list.
+func slackEvidence(alerts []rules.Alert) []slack.Block {
+	var blocks []slack.Block
+	for i, a := range alerts {
 		if i == slackDetailed {
-			blocks = append(blocks, slackContext(fmt.Sprintf("and %d more alerts", len(n.Alerts)-i)))
-			break
+			return append(blocks, slackContext(fmt.Sprintf("and %d more alerts", len(alerts)-i)))
 		}
 		blocks = append(blocks, slackDetails(a)...)
 	}
-	return cut(text, slackTextLimit), slackBounded(blocks), broadcast
+	return blocks
 }
 
 // slackDetails is the evidence of one alert.
@@ -119,8 +148,10 @@ func slackFallback(n Notification) string {
 	if len(n.Alerts) == 0 {
 		return ""
 	}
-	text := markOf(n.Status(), worst(n.Alerts)).String() + ": " + title(n.Alerts)
-	if where := place(n.Alerts[0].Labels); where != "" {
+	text := standing(n.Alerts) + ": " + title(n.Alerts)
+	lbls := n.Alerts[0].Labels
+	named := func(name string) bool { return lbls[name] != "" && strings.Contains(text, lbls[name]) }
+	if where := place(lbls); where != "" && !named("pool") && !named("instance") {
 		text += ", " + where
 	}
 	if next := n.Alerts[0].Evidence.Next; next != "" && n.Status() == rules.StateFiring {

@@ -58,15 +58,14 @@ func terminalText(n Notification) string {
 	var b strings.Builder
 	first := n.Alerts[0]
 	clock := clockAt(n.Now, "15:04:05")
-	symbol := "▲"
+	symbol, word := "▲", strings.TrimPrefix(standing(n.Alerts), markOf(n.Status(), worst(n.Alerts)).symbol+" ")
 	if n.Status() == rules.StateResolved {
 		symbol = "✔"
 	}
-	word := markOf(n.Status(), worst(n.Alerts)).word
 	if r := remark(n.Reason); r != "" {
-		word += " (" + r + ")"
+		word += ", " + r
 	}
-	fmt.Fprintf(&b, "\n%s %s  %s\n", symbol, word, title(n.Alerts))
+	fmt.Fprintf(&b, "\n%s %s: %s\n", symbol, word, title(n.Alerts))
 	row := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(&b, "  %-9s %s\n", name, text)
