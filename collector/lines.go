@@ -12,6 +12,8 @@ const (
 	chunkBytes = 16 << 10
 	// maxLineBytes is the longest line that is carried over from chunk to chunk.
 	maxLineBytes = 1 << 20
+	// maxIdleReads is how often a body may answer with neither data nor error.
+	maxIdleReads = 100
 )
 
 // lineReader cuts a stream into lines without ever holding more of it than one
@@ -55,10 +57,9 @@ func (r *lineReader) each(body io.Reader, maxBytes int64, line func(line []byte,
 		case err != nil:
 			return err
 		}
-		if idle = idle + 1; n > 0 {
+		if n > 0 {
 			idle = 0
-		}
-		if idle > 100 {
+		} else if idle++; idle > maxIdleReads {
 			return io.ErrNoProgress
 		}
 		if held == len(r.buf) {

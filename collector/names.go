@@ -50,7 +50,7 @@ const (
 	LiteLLMTTFT            = "litellm_llm_api_time_to_first_token_metric" // histogram; same
 	LiteLLMQueueTime       = "litellm_request_queue_time_seconds"         // histogram; same
 	LiteLLMOverhead        = "litellm_overhead_latency_metric"            // histogram; model_group, model_id; seconds whatever its HELP says
-	LiteLLMDeployState     = "litellm_deployment_state"                   // model_id, litellm_model_name
+	LiteLLMDeployState     = "litellm_deployment_state"                   // model_id; by the series that moved last, see sums.go
 	LiteLLMCooledDown      = "litellm_deployment_cooled_down_total"       // model_id
 	LiteLLMDeploySuccess   = "litellm_deployment_success_responses_total" // model_id, requested_model
 	LiteLLMDeployFailure   = "litellm_deployment_failure_responses_total" // model_id, requested_model, exception_status

@@ -71,6 +71,16 @@ func (s sourceSeen) score() int {
 	}
 }
 
+// spoil notes a line that cannot be read; a last one may only be cut.
+func (pg *page) spoil(line []byte, ended bool) {
+	pg.html = pg.html || line[0] == '<'
+	if ended {
+		pg.bad++
+	} else {
+		pg.broken = true
+	}
+}
+
 // comment reads a line that begins with #.
 func (pg *page) comment(line []byte, ended bool) {
 	if bytes.Equal(line, []byte("# EOF")) {

@@ -266,7 +266,7 @@ func TestReadRefuses(t *testing.T) {
 			reason: "scrape the engines",
 		},
 		{name: "HTML", page: "<!DOCTYPE html>\n<html>\n<body>Not here</body>\n</html>\n", want: StateNotMetrics, reason: "HTML"},
-		{name: "HTML without an end of line", page: "<html><body>x</body></html>", want: StateNotMetrics},
+		{name: "HTML without an end of line", page: "<html><body>x</body></html>", want: StateNotMetrics, reason: "HTML"},
 		{name: "JSON", page: `{"error": "no"}`, want: StateNotMetrics},
 		{name: "JSON over lines", page: "{\n\"error\": \"no\"\n}\n", want: StateNotMetrics},
 		{name: "prose", page: "I'm alive and well\nthank you\n", want: StateNotMetrics},
@@ -399,7 +399,7 @@ func TestReadCutAnywhere(t *testing.T) {
 	want := newTestReader("").page(t, string(page))
 	known := newTestReader("")
 	known.page(t, string(page))
-	for cut := len(page) - 1; cut > 0; cut -= 7 {
+	for cut := len(page) - 1; cut > 0; cut -= 61 {
 		samples, _, _, err := known.read(bytes.NewReader(page[:cut]), "", known.clock.next())
 		if err != nil {
 			if _, ok := errors.AsType[*PageError](err); !ok {

@@ -194,13 +194,8 @@ func (p *pageReader) line(line []byte, ended bool) error {
 			return err
 		}
 	}
-	switch {
-	case ok:
-	case !ended:
-		p.page.broken = true
-	default:
-		p.page.bad++
-		p.page.html = p.page.html || line[0] == '<'
+	if !ok {
+		p.page.spoil(line, ended)
 	}
 	return nil
 }
@@ -260,7 +255,7 @@ func (p *pageReader) value(in *input, value float64, ended bool) bool {
 		return false // the line is there twice
 	}
 	pg.found(in.name)
-	if in.name.family.name == ProcessStart {
+	if f := in.name.family; f.source == nil && f.name == ProcessStart {
 		pg.start = value
 	}
 	return true

@@ -29,7 +29,7 @@ type input struct {
 	name *sampleName
 	// last is the value on the last page that was taken, cur that on the present one.
 	last, cur float64
-	// page is the number of the page that held it last.
+	// page is the number of the page that held it last, taken or not.
 	page  uint32
 	state inputState
 }
@@ -118,9 +118,9 @@ func (s *sums) outputOf(lset labels.Labels, f *family) *output {
 }
 
 // take makes the present page the last one: it sums the inputs for which
-// wanted holds (all, where it is nil) into samples and finds what went stale. known says that the
-// process' start is exposed, restarted that it is a new one; a restart is
-// otherwise told from the counters.
+// wanted holds (all, where it is nil) into samples and finds what went stale.
+// known says that the process' start is exposed, restarted that it is another
+// one; where it is not exposed a restart is told from the counters.
 func (s *sums) take(wanted func(*input) bool, known, restarted bool) {
 	if wanted != nil {
 		s.leaveOut(wanted)
@@ -204,7 +204,7 @@ func (in *input) lost() float64 {
 	switch {
 	case in.state == inputGone && in.cur >= in.last:
 		return -in.last // it was only away: its old value is in the offset
-	case in.state != inputLive || in.cur >= in.last:
+	case in.state != inputLive || in.cur >= in.last || in.last <= 0:
 		return 0
 	case in.cur >= partialShare*in.last:
 		return in.last - in.cur
