@@ -62,10 +62,10 @@ func defaultWorkload() Workload {
 	return Workload{
 		Sessions:        90,
 		SystemPrompts:   []int{2048, 3072, 4096},
-		FirstTokens:     Spread{Median: 2500, Sigma: 0.5},
+		FirstTokens:     Spread{Median: 2500, Sigma: 0.4},
 		TurnTokens:      Spread{Median: 700, Sigma: 0.8},
-		CallTokens:      Spread{Median: 700, Sigma: 0.8},
-		OutputTokens:    Spread{Median: 110, Sigma: 0.7},
+		CallTokens:      Spread{Median: 800, Sigma: 0.5},
+		OutputTokens:    Spread{Median: 140, Sigma: 0.7},
 		CallsPerTurn:    Spread{Median: 5, Sigma: 0.7},
 		TurnsPerSession: Spread{Median: 3, Sigma: 0.8},
 		ToolSeconds:     Spread{Median: 1.2, Sigma: 0.8},
