@@ -111,7 +111,7 @@ func TestBrowserShowsTheIncident(t *testing.T) {
 func TestBrowserShowsTheQuietFleet(t *testing.T) {
 	t.Parallel()
 	dom := browse(t, serve(t, quiet(newFixture(t, 20*time.Minute).options())).URL)
-	holds(t, dom, "No alert", "How far from firing", "5.0 % of the threshold", "nothing waits")
+	holds(t, dom, "No alert", "How far from firing", "5.0 % of the threshold", "nothing waits", "2 are watched")
 	if strings.Contains(dom, "alerts firing") {
 		t.Error("the page shows an alert where there is none")
 	}

@@ -278,6 +278,7 @@ func recordedEngines() []rules.Recorded {
 			known(engineLabels("kvwatch_prefix_cache_hit_ratio", instance, "window", "1m"), hit-0.01, cachedFrom),
 			known(engineLabels("kvwatch_prefix_cache_hit_ratio", instance, "window", "5m"), hit, cachedFrom),
 			known(engineLabels("kvwatch_prefix_cache_hit_ratio", instance, "window", "30m"), hit+0.2, cachedFrom),
+			known(engineLabels("kvwatch_series_quality", instance, "series", "kvwatch_kv_usage_ratio", "quality", "ok"), 1, ""),
 			known(engineLabels("kvwatch_kv_usage_ratio", instance), 0.70+0.03*float64(i), collector.VLLMKVUsage),
 			known(engineLabels("kvwatch_queue_waiting_requests", instance, "reason", "capacity"), 2+float64(i), collector.VLLMWaitingByReason),
 			known(engineLabels("kvwatch_preemptions_total", instance), 40*float64(i), collector.VLLMPreemptions),
@@ -357,7 +358,11 @@ func fixtureDetectors() []rules.DetectorStatus {
 	}
 	plain := status("QueueGrowing", "models/chat", "watching", "nothing waits", 0)
 	plain.Numbers = nil
+	down := func(instance string) rules.DetectorStatus {
+		return rules.DetectorStatus{Alert: "TargetDown", Labels: map[string]string{"job": "vllm", "instance": instance}, Phase: "watching", Text: "up"}
+	}
 	return []rules.DetectorStatus{
+		down("vllm-0:8000"), down("vllm-1:8000"),
 		status("PrefixCacheCollapse", "agents", "firing", "43 of 40 full prompts recomputed beyond twice the usual", 43.2),
 		status("PrefixCacheMissRising", "agents", "firing", "68 of 40 full prompts recomputed beyond 1.5 times the usual", 68),
 		status("PrefixCacheCollapse", "models/chat", "learning", "learning, 3 of 6 hours", 2),

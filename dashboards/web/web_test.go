@@ -86,6 +86,9 @@ func TestFleet(t *testing.T) {
 	if p95 := f.Pools[0].Values["ttft_seconds:0.95"]; p95.Value == nil || *p95.Value != 14.2 || p95.Unit != "seconds" || p95.From != collector.VLLMTTFT {
 		t.Errorf("TTFT p95 = %+v, want 14.2 seconds from %s", p95, collector.VLLMTTFT)
 	}
+	if got := len(f.Pools[0].Engines[0].Values); got != 12 {
+		t.Errorf("vllm-0 has %d values, want its 8 series, TTFT as 4 quantiles, waiting also as a sum, and nothing else", got)
+	}
 	few := f.Pools[1].Engines[0].Values["prefix_cache_hit_ratio:1m"]
 	if few.Value != nil || !strings.Contains(few.Reason, "a ratio needs 5") {
 		t.Errorf("a ratio without evidence = %+v, want no value and the reason", few)
@@ -235,7 +238,7 @@ func TestExplain(t *testing.T) {
 		status            int
 		detectors, alerts int
 	}{
-		{"", http.StatusOK, 5, 4},
+		{"", http.StatusOK, 7, 4},
 		{"?alert=PrefixCacheCollapse", http.StatusOK, 2, 1},
 		{"?pool=models/chat", http.StatusOK, 3, 0},
 		{"?alert=PrefixCacheCollapse&pool=models/chat", http.StatusOK, 1, 0},
