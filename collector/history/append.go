@@ -65,8 +65,8 @@ func (s *Store) Append(ctx context.Context, at time.Time, samples []collector.Sa
 	for _, series := range stale {
 		r.append(series, marker)
 	}
-	if err := r.app.Commit(); err != nil {
-		return s.fail(at, fmt.Errorf("history: the round of %s was not stored: %w", at.UTC().Format(time.RFC3339), explain(s.opts.Dir, err)))
+	if err := s.commit(r.app, at); err != nil {
+		return err
 	}
 	total := len(samples) + len(stale)
 	s.counters.appended.Add(uint64(total - r.skipped))

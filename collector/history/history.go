@@ -69,6 +69,7 @@ type Store struct {
 	log      *slog.Logger
 	unlock   func() error
 	counters counters
+	commits  sync.Mutex // one round is written at a time
 
 	mu   sync.Mutex // protects all below; held while the database is opened and closed
 	idle *sync.Cond // users is 0
@@ -107,6 +108,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s.unlock = unlock
+	removeScratch(o.Dir, o.Logger)
 	if err := s.openDB(); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
@@ -250,7 +252,8 @@ type Stats struct {
 	SkippedBy map[string]uint64
 	// DiskBytes is the size of all files of the storage.
 	DiskBytes int64
-	// Oldest is the time of the oldest sample; zero when there is none.
+	// Oldest is the time of the oldest sample; zero when there is none. A
+	// read-only Store knows that of the blocks only, not of the last hours.
 	Oldest time.Time
 	// Repairs is how often damage was repaired at opening.
 	Repairs int

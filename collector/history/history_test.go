@@ -486,6 +486,54 @@ func TestMetricsComeAndGoWithTheStore(t *testing.T) {
 	}
 }
 
+func TestWriteFailureIsOvercome(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewPedanticRegistry()
+	s := open(t, Options{Dir: t.TempDir(), Registerer: reg})
+	a, b := series("up", "a"), series("up", "b")
+	appendRound(t, s, start, []collector.Sample{sample(a, 1), sample(b, 1)})
+	failed := errors.New("the disk is full")
+	s.fail(start, failed)
+
+	at := start.Add(retryAfter / 2)
+	if err := s.Append(t.Context(), at, []collector.Sample{sample(a, 1)}, nil); !errors.Is(err, failed) {
+		t.Errorf("soon after: %v", err)
+	}
+	if got := query(t, s, "count(up)", at); got != 2 {
+		t.Errorf("reading meanwhile: %v", got)
+	}
+	at = start.Add(retryAfter)
+	q, err := s.Queryable().Querier(0, math.MaxInt64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(t.Context(), at, []collector.Sample{sample(a, 1)}, nil); !errors.Is(err, failed) {
+		t.Errorf("while somebody reads: %v", err)
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	appendRound(t, s, at, []collector.Sample{sample(b, 2), sample(a, 3)})
+	wantDiff(t, "points", map[string]string{"a": "0s:1 1m0s:3", "b": "0s:1 1m0s:2"},
+		scanAll(t, s.Scan, start, start.Add(time.Hour), matcher(t, "__name__", "up")))
+	if n, err := testutil.GatherAndCount(reg, "prometheus_tsdb_head_series"); err != nil || n != 1 {
+		t.Errorf("got %d metrics, %v", n, err)
+	}
+}
+
+func TestLeftoversOfKilledReaders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	scratch := filepath.Join(dir, "tmp_dbro_sandbox123", "chunks_head")
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open(t, Options{Dir: dir})
+	if left, _ := filepath.Glob(filepath.Join(dir, "tmp_*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 func TestDamagedLogIsRepairedAndReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -43,6 +44,18 @@ func openReadOnly(dir string, mint, maxt int64) (q storage.Querier, err error) {
 		}
 	}
 	return nil, fmt.Errorf("read storage path %s (run as the user who owns it): %w", dir, err)
+}
+
+// removeScratch removes what readers that were killed have left behind: hard
+// links that keep the room of deleted files taken. A reader that is alive has
+// its files open already, or tries again.
+func removeScratch(dir string, log *slog.Logger) {
+	left, _ := filepath.Glob(filepath.Join(dir, "tmp_dbro_sandbox*")) // errors are of the pattern only
+	for _, path := range left {
+		if err := os.RemoveAll(path); err != nil {
+			log.Warn("Removing what a killed reader left behind failed", "path", path, "err", err)
+		}
+	}
 }
 
 func openReadOnlyOnce(dir string, mint, maxt int64) (storage.Querier, error) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 )
 
@@ -15,17 +16,37 @@ import (
 // left alone.
 const retryAfter = time.Minute
 
-// fail notes that a round could not be written.
+// commit writes a round.
 //
-// It can leave half a record in the write-ahead log. The database would write
-// on behind it, and at the next start its repair would throw away everything
-// from there on: rounds that Append had called committed. So nothing more is
-// written until the database has been opened again, which cuts the half record off.
-func (s *Store) fail(at time.Time, err error) error {
+// A write that fails can leave half a record in the write-ahead log. The
+// database would write on behind it, and at the next start its repair would
+// throw away everything from there on: rounds that Append had called committed.
+// So nothing more is written, nor by rounds under way, until the database has
+// been opened again, which cuts the half record off.
+func (s *Store) commit(app storage.AppenderV2, at time.Time) error {
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	if err := s.failure(); err != nil {
+		return errors.Join(err, app.Rollback())
+	}
+	if err := app.Commit(); err != nil {
+		err = fmt.Errorf("history: the round of %s was not stored: %w", at.UTC().Format(time.RFC3339), explain(s.opts.Dir, err))
+		s.fail(at, err)
+		return err
+	}
+	return nil
+}
+
+func (s *Store) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+func (s *Store) fail(at time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed, s.failedAt = err, at
-	return err
 }
 
 // enterToAppend is enter for a round of the time at. After a failure it opens
