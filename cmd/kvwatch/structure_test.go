@@ -33,7 +33,7 @@ var imports = map[string][]string{
 	"cmd/kvwatch": {
 		"alerting", "cmd/fleetsim/fleet", "collector", "collector/history", "dashboards", "dashboards/web", "rules", "rules/sizing",
 	},
-	"cmd/fleetsim": {"cmd/fleetsim/fleet"},
+	"cmd/fleetsim": {"cmd/fleetsim/fleet", "collector"}, // it replays recordings too
 	// The simulator imitates servers that know nothing of kvwatch.
 	"cmd/fleetsim/fleet": {},
 	"deploy":             {},

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"kvwatch/alerting"
+	"kvwatch/collector"
+	"kvwatch/rules"
+)
+
+// Config is the configuration file: one field for each part, which owns its own
+// settings, defaults and checks.
+type Config struct {
+	Global        collector.GlobalConfig    `yaml:"global"`
+	ScrapeConfigs []collector.ScrapeConfig  `yaml:"scrape_configs"`
+	Pools         []rules.PoolConfig        `yaml:"pools"`
+	Rules         map[string]rules.Override `yaml:"rules"`
+	// Alerting holds route and receivers.
+	Alerting alerting.Config `yaml:",inline"`
+}
+
+// loadConfig reads and checks the file. Errors name file, line and column.
+func loadConfig(file string) (*Config, error) {
+	src, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%s: no such file; give one with --config.file, or try `kvwatch demo`", file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseConfig(file, src)
+}
+
+// parseConfig decodes and checks src; relative paths in it are relative to the file's folder.
+func parseConfig(file string, src []byte) (*Config, error) {
+	c := Config{Global: collector.DefaultGlobalConfig()}
+	doc, err := decodeYAML(file, src, &c)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.ScrapeConfigs) == 0 {
+		return nil, fmt.Errorf("%s: scrape_configs is empty: name at least one vLLM or LiteLLM target", file)
+	}
+	dir := filepath.Dir(file)
+	for i := range c.ScrapeConfigs {
+		c.ScrapeConfigs[i].SetDirectory(dir)
+	}
+	c.Alerting.SetDirectory(dir)
+	return &c, locate(file, doc, c.check())
+}
+
+// check finds what the parts cannot see while they are decoded.
+func (c *Config) check() error {
+	return errors.Join(
+		collector.CheckConfig(c.Global, c.ScrapeConfigs),
+		rules.Validate(c.Pools, c.Rules),
+		c.Alerting.Check(),
+	)
+}

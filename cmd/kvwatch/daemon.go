@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
+
+	"kvwatch/alerting"
+	"kvwatch/collector"
+	"kvwatch/collector/history"
+	"kvwatch/dashboards/web"
+	"kvwatch/rules"
+)
+
+// shutdownTimeout bounds every step of the way down.
+const shutdownTimeout = 5 * time.Second
+
+// daemonOptions is what flags and the configuration say.
+type daemonOptions struct {
+	Config *Config
+	// ConfigFile is read again on a reload; empty where there is none (the demo).
+	ConfigFile      string
+	StoragePath     string
+	RetentionTime   time.Duration
+	RetentionSize   int64
+	ExternalURL     string
+	EnableLifecycle bool
+	// TimeScaleNote is shown on the page where rules run faster than live; empty else.
+	TimeScaleNote string
+	Demo          bool
+	Stdout        io.Writer
+	Logger        *slog.Logger
+}
+
+// daemon is the wired pipeline: collector, history, rules, alerting and the page.
+type daemon struct {
+	o        daemonOptions
+	log      *slog.Logger
+	registry *prometheus.Registry
+	metrics  *selfMetrics
+	server   *server
+
+	store      *history.Store
+	engine     *rules.Engine
+	dispatcher *alerting.Dispatcher
+	collector  *collector.Collector
+
+	// external holds the external labels; a reload changes them.
+	external atomic.Pointer[labels.Labels]
+	// interval is the time between two evaluations; a reload changes it.
+	interval atomic.Int64
+	// lastTick is when rules were last evaluated, in Unix nanoseconds; 0 before the first time.
+	lastTick atomic.Int64
+	// closers undo what setup did, last first.
+	closers []closer
+}
+
+// closer is one named step of the way down.
+type closer struct {
+	name  string
+	close func() error
+}
+
+// newDaemon makes a daemon that can answer HTTP; run does the rest.
+func newDaemon(o daemonOptions) *daemon {
+	d := &daemon{o: o, log: o.Logger, registry: prometheus.NewRegistry()}
+	d.metrics = newSelfMetrics(d.registry)
+	d.setGlobal(o.Config.Global)
+	d.server = &server{registry: d.registry, alive: d.alive, ready: d.ready, log: o.Logger}
+	if o.EnableLifecycle {
+		d.server.reload = d.reload
+	}
+	return d
+}
+
+// setGlobal takes what of the global block the daemon itself goes by.
+func (d *daemon) setGlobal(g collector.GlobalConfig) {
+	d.interval.Store(int64(time.Duration(g.ScrapeInterval)))
+	d.external.Store(&g.ExternalLabels)
+}
+
+// run serves HTTP on the listeners, sets the pipeline up and runs it until ctx
+// ends. HTTP comes first: replaying a long history takes seconds in which
+// /-/healthy must answer.
+func (d *daemon) run(ctx context.Context, listeners []net.Listener, flags *toolkit.FlagConfig) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	httpServer := newHTTPServer(d.server.handler())
+	var group errgroup.Group
+	group.Go(func() error {
+		defer cancel()
+		if err := toolkit.ServeMultiple(listeners, httpServer, flags, d.log); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving HTTP: %w", err)
+		}
+		return nil
+	})
+	err = d.setup(ctx)
+	if err == nil {
+		err = d.loops(ctx)
+	}
+	cancel()
+	stopCtx, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer stop()
+	err = errors.Join(err, httpServer.Shutdown(stopCtx), group.Wait(), d.close())
+	return err
+}
+
+// setup builds the pipeline, each stage handing on to the next by a function.
+func (d *daemon) setup(ctx context.Context) (err error) {
+	c := d.o.Config
+	if d.store, err = history.Open(history.Options{
+		Dir: d.o.StoragePath, RetentionTime: d.o.RetentionTime, RetentionSize: d.o.RetentionSize, Logger: d.log.With("component", "history"),
+	}); err != nil {
+		return err
+	}
+	d.onClose("history", d.store.Close)
+
+	if d.dispatcher, err = alerting.New(alerting.Options{
+		Config: c.Alerting, Dir: filepath.Join(d.o.StoragePath, "alerting"), ExternalURL: d.o.ExternalURL,
+		Stdout: d.o.Stdout, Logger: d.log.With("component", "alerting"), Registerer: d.registry,
+	}); err != nil {
+		return err
+	}
+	d.onClose("alerting", d.dispatcher.Close)
+
+	if d.engine, err = rules.New(rules.Options{
+		Pools: c.Pools, Rules: c.Rules, ScrapeInterval: time.Duration(c.Global.ScrapeInterval),
+		Append: d.store.Append, Dispatch: d.dispatch, StateFile: filepath.Join(d.o.StoragePath, "rules.json"),
+		ExternalURL: d.o.ExternalURL, Logger: d.log.With("component", "rules"),
+	}); err != nil {
+		return err
+	}
+	if err = d.engine.Restore(ctx, time.Now(), d.store.Scan); err != nil {
+		return fmt.Errorf("refilling the hot windows from %s: %w", d.o.StoragePath, err)
+	}
+
+	if d.collector, err = collector.New(collector.Options{
+		Global: c.Global, Scrapes: c.ScrapeConfigs, Sink: d.sink, Logger: d.log.With("component", "collector"), Registerer: d.registry,
+	}); err != nil {
+		return err
+	}
+	d.registry.MustRegister(newSeriesExporter(d.engine.Recorded), newScrapeDurations(d.collector.Targets))
+	return d.openPage()
+}
+
+// openPage puts the page in place of the notice that kvwatch is starting.
+func (d *daemon) openPage() error {
+	page, err := web.New(web.Options{
+		Version: versionString(), ExternalURL: d.o.ExternalURL, Demo: d.o.Demo, TimeScaleNote: d.o.TimeScaleNote,
+		Interval: time.Duration(d.o.Config.Global.ScrapeInterval),
+		Targets:  d.collector.Targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools,
+		Queryable: d.store.Queryable(), Now: time.Now, Logger: d.log.With("component", "web"), Runbooks: rules.Runbooks(),
+	})
+	if err != nil {
+		return err
+	}
+	d.server.page.Store(&page)
+	return nil
+}
+
+// sink is the first hand-over: a round goes to history, then to the hot windows.
+func (d *daemon) sink(ctx context.Context, r *collector.Round) {
+	if err := d.store.Append(ctx, r.Time, r.Samples, r.Stale); err != nil {
+		d.log.Warn("history did not take all of a round", "target", r.Target.Labels.Get("instance"), "err", err)
+	}
+	d.engine.Observe(r)
+}
+
+// dispatch adds the external labels, which say whose alerts these are.
+func (d *daemon) dispatch(ctx context.Context, now time.Time, alerts []rules.Alert) {
+	d.external.Load().Range(func(l labels.Label) {
+		for i := range alerts {
+			if _, ok := alerts[i].Labels[l.Name]; !ok {
+				alerts[i].Labels = maps.Clone(alerts[i].Labels)
+				alerts[i].Labels[l.Name] = l.Value
+			}
+		}
+	})
+	d.dispatcher.Dispatch(ctx, now, alerts)
+}
+
+// loops runs every long-lived part until ctx ends or one of them fails.
+func (d *daemon) loops(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return named("collector", d.collector.Run(ctx)) })
+	group.Go(func() error { return named("alerting", d.dispatcher.Run(ctx)) })
+	group.Go(func() error { return d.evaluate(ctx) })
+	return group.Wait()
+}
+
+// evaluate owns the rules' clock.
+func (d *daemon) evaluate(ctx context.Context) error {
+	timer := time.NewTimer(time.Duration(d.interval.Load()))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-timer.C:
+			timer.Reset(time.Duration(d.interval.Load()))
+			if err := d.engine.Eval(ctx, now); err != nil && ctx.Err() == nil {
+				d.log.Error("evaluating rules", "err", err)
+			}
+			d.metrics.evaluation.Observe(time.Since(now).Seconds())
+			d.lastTick.Store(now.UnixNano())
+		}
+	}
+}
+
+// alive fails when the rules have not been evaluated for three intervals.
+func (d *daemon) alive() error {
+	last := d.lastTick.Load()
+	if last == 0 {
+		return nil // still starting
+	}
+	if age, most := time.Since(time.Unix(0, last)), 3*time.Duration(d.interval.Load())+10*time.Second; age > most {
+		return fmt.Errorf("the rules were not evaluated for %s (expected every %s)", age.Round(time.Second), time.Duration(d.interval.Load()))
+	}
+	return nil
+}
+
+// ready fails until history is replayed, each target was tried once and the rules ran.
+func (d *daemon) ready() error {
+	switch {
+	case d.server.page.Load() == nil:
+		return errors.New("starting: history is being replayed")
+	case !d.collector.Ready():
+		return errors.New("starting: the first round of scrapes is not done")
+	case d.lastTick.Load() == 0:
+		return errors.New("starting: rules were not evaluated yet")
+	default:
+		return nil
+	}
+}
+
+func (d *daemon) onClose(name string, f func() error) {
+	d.closers = append(d.closers, closer{name: name, close: f})
+}
+
+// close undoes setup in reverse; a step that fails does not keep the others from running.
+func (d *daemon) close() error {
+	var errs []error
+	for i := len(d.closers) - 1; i >= 0; i-- {
+		errs = append(errs, named("closing "+d.closers[i].name, d.closers[i].close()))
+	}
+	d.closers = nil
+	return errors.Join(errs...)
+}
+
+// named says whose error it is; being told to stop is none.
+func named(what string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// checkStorage fails early, and plainly, where nothing can be written.
+func checkStorage(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fmt.Errorf("--storage.path %s cannot be written: %w; give a folder that this user may write", path, err)
+	}
+	return nil
+}

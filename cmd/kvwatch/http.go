@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// server answers HTTP from the first moment: it is alive while it is still
+// replaying history, and ready once the first round of scrapes is done.
+type server struct {
+	registry *prometheus.Registry
+	// reload rereads the configuration; nil refuses.
+	reload func() error
+	// alive says whether the daemon's loop still ticks.
+	alive func() error
+	// ready says what is still missing, or nil.
+	ready func() error
+	log   *slog.Logger
+	// page is the built-in page and API; nil until history is open.
+	page atomic.Pointer[http.Handler]
+}
+
+// handler returns the daemon's routes.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true,
+		Registry:          s.registry,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelError),
+	}))
+	mux.HandleFunc("GET /-/healthy", healthHandler(s.alive, "kvwatch is healthy."))
+	mux.HandleFunc("GET /-/ready", healthHandler(s.ready, "kvwatch is ready."))
+	mux.HandleFunc("/-/reload", s.serveReload)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		page := s.page.Load()
+		if page == nil {
+			http.Error(w, "kvwatch is starting: it is replaying its history. Try again in a few seconds.", http.StatusServiceUnavailable)
+			return
+		}
+		(*page).ServeHTTP(w, r)
+	})
+	return mux
+}
+
+func healthHandler(check func() error, fine string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, fine)
+	}
+}
+
+func (s *server) serveReload(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method != http.MethodPost && r.Method != http.MethodPut:
+		w.Header().Set("Allow", "POST, PUT")
+		http.Error(w, "This endpoint takes a POST or PUT request.", http.StatusMethodNotAllowed)
+	case s.reload == nil:
+		http.Error(w, "Lifecycle API is not enabled: start kvwatch with --web.enable-lifecycle, or send it SIGHUP.", http.StatusForbidden)
+	default:
+		if err := s.reload(); err != nil {
+			http.Error(w, "failed to reload the configuration: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintln(w, "Configuration reloaded.")
+	}
+}
+
+// newHTTPServer bounds what a slow client can hold open.
+func newHTTPServer(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+}
+
+// listen opens every address, or none.
+func listen(addresses []string) ([]net.Listener, error) {
+	var open []net.Listener
+	for _, a := range addresses {
+		l, err := net.Listen("tcp", a)
+		if err != nil {
+			for _, o := range open {
+				err = errors.Join(err, o.Close())
+			}
+			return nil, fmt.Errorf("web.listen-address %s: %w; is another kvwatch running there?", a, err)
+		}
+		open = append(open, l)
+	}
+	return open, nil
+}

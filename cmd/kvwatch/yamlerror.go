@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// errorLine finds the line that the YAML library names, errorField an unknown
+// key, and errorQuoted the offending value that most errors quote.
+var (
+	errorLine   = regexp.MustCompile(`line (\d+): (.*)`)
+	errorField  = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	errorType   = regexp.MustCompile(`cannot unmarshal !!(\S+) (?:` + "`" + `(.*?)` + "`" + ` )?into \S+`)
+	errorQuoted = regexp.MustCompile(`"([^"]+)"`)
+)
+
+// decodeYAML decodes src strictly into out and returns the document, by which
+// later errors can be located. Every error names file, line and, where it can
+// be told, column; none names a Go type.
+func decodeYAML(file string, src []byte, out any) (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(src, &doc); err != nil {
+		return nil, locate(file, nil, err)
+	}
+	if len(doc.Content) == 0 {
+		return &doc, nil // an empty file is an empty configuration
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	dec.KnownFields(true)
+	return &doc, locate(file, &doc, dec.Decode(out))
+}
+
+// locate rewrites each line of err into file:line:column: message.
+func locate(file string, doc *yaml.Node, err error) error {
+	if err == nil {
+		return nil
+	}
+	texts := strings.Split(err.Error(), "\n")
+	var te *yaml.TypeError
+	if errors.As(err, &te) {
+		texts = te.Errors
+	}
+	var all []error
+	for _, text := range texts {
+		all = append(all, locateOne(file, doc, text))
+	}
+	return errors.Join(all...)
+}
+
+func locateOne(file string, doc *yaml.Node, msg string) error {
+	msg = strings.TrimPrefix(msg, "yaml: ")
+	line, rest := 0, msg
+	if m := errorLine.FindStringSubmatch(msg); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		rest = strings.TrimSuffix(msg, m[0]) + m[2]
+	}
+	token := ""
+	switch {
+	case errorField.MatchString(rest):
+		token = errorField.FindStringSubmatch(rest)[1]
+		rest = errorField.ReplaceAllString(rest, fmt.Sprintf("unknown key %q", token))
+	case errorType.MatchString(rest):
+		m := errorType.FindStringSubmatch(rest)
+		token = m[2]
+		rest = errorType.ReplaceAllString(rest, fmt.Sprintf("a %s does not belong here", kindInWords(m[1])))
+	default:
+		if m := errorQuoted.FindAllStringSubmatch(rest, -1); m != nil {
+			token = m[len(m)-1][1]
+		}
+	}
+	n := doc
+	if line == 0 {
+		n = walk(doc, rest)
+	}
+	if exact := find(n, line, token); exact != nil {
+		n = exact
+	}
+	switch {
+	case n != nil && n.Line > 0 && (line == 0 || n.Line == line) && n.Kind != yaml.DocumentNode:
+		return fmt.Errorf("%s:%d:%d: %s", file, n.Line, n.Column, rest)
+	case line > 0:
+		return fmt.Errorf("%s:%d: %s", file, line, rest)
+	default:
+		return fmt.Errorf("%s: %s", file, rest)
+	}
+}
+
+// walk follows the keys that an error begins with ("rules: KVSaturated: ratio
+// is ...") down the document, as far as they are there.
+func walk(n *yaml.Node, msg string) *yaml.Node {
+	if n != nil && n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		n = n.Content[0]
+	}
+	for segment := range strings.SplitSeq(msg, ": ") {
+		word, _, _ := strings.Cut(segment, " ")
+		child := value(n, word)
+		if child == nil {
+			break
+		}
+		n = child
+	}
+	return n
+}
+
+// value returns what stands under key in a mapping.
+func value(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// find returns the scalar below n that says token, on the given line if one is
+// known. Without a line it must be the only one, lest the error points elsewhere.
+func find(n *yaml.Node, line int, token string) *yaml.Node {
+	if n == nil || token == "" {
+		return nil
+	}
+	var found []*yaml.Node
+	var visit func(*yaml.Node)
+	visit = func(n *yaml.Node) {
+		if n.Kind == yaml.ScalarNode && n.Value == token && (line == 0 || n.Line == line) {
+			found = append(found, n)
+		}
+		for _, c := range n.Content {
+			visit(c)
+		}
+	}
+	visit(n)
+	if len(found) == 0 || (line == 0 && len(found) > 1) {
+		return nil
+	}
+	return found[0]
+}
+
+func kindInWords(tag string) string {
+	switch tag {
+	case "seq":
+		return "list"
+	case "map":
+		return "mapping"
+	case "str":
+		return "text"
+	case "int", "float":
+		return "number"
+	case "bool":
+		return "true or false"
+	default:
+		return tag
+	}
+}
