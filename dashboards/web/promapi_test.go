@@ -53,8 +53,10 @@ func newPromStore(t testing.TB) *history.Store {
 	up, odd := series("up", "a:8000"), series("odd", "a:8000", "model_name", `qwen "3"`)
 	for i := range 41 {
 		samples := []collector.Sample{
-			{Series: tokensA, Value: float64(30 * i)}, {Series: tokensB, Value: float64(60 * i)},
-			{Series: up, Value: 1}, {Series: odd, Value: math.Inf(1)},
+			{Series: tokensA, Value: float64(30 * i)},
+			{Series: tokensB, Value: float64(60 * i)},
+			{Series: up, Value: 1},
+			{Series: odd, Value: math.Inf(1)},
 		}
 		if err := store.Append(t.Context(), promStart.Add(time.Duration(i)*15*time.Second), samples, nil); err != nil {
 			t.Fatal(err)
