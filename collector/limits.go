@@ -3,6 +3,7 @@ package collector
 import (
 	"fmt"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -35,7 +36,7 @@ func (l Limits) check(exposed labels.Labels) error {
 		return &PageError{StateTooLarge, fmt.Sprintf("a series has %d labels, more than %d; raise label_limit if that is expected", n, l.LabelsPerSeries)}
 	}
 	return exposed.Validate(func(label labels.Label) error {
-		if label.Name == labels.MetricName {
+		if label.Name == model.MetricNameLabel {
 			return nil
 		}
 		if n := len(label.Name); n > l.LabelNameLength {

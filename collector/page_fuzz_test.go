@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 )
 
 // Whatever a page holds, the reader does not fail on it, keeps its limits and
@@ -63,7 +63,7 @@ func checkRound(t *testing.T, before map[*Series]bool, samples []Sample, stale [
 			t.Fatalf("%s is there twice", s.Series.Labels)
 		}
 		now[s.Series] = true
-		if s.Series.Labels.Get("job") != "test" || s.Series.Labels.Get(labels.MetricName) == "" {
+		if s.Series.Labels.Get("job") != "test" || s.Series.Labels.Get(model.MetricNameLabel) == "" {
 			t.Fatalf("labels %s", s.Series.Labels)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 )
@@ -95,8 +96,8 @@ func names(series []*Series) []string {
 
 // short writes a series as a page does, without job and instance.
 func short(s *Series) string {
-	lset := labels.NewBuilder(s.Labels).Del("job", "instance", labels.MetricName).Labels()
-	name := s.Labels.Get(labels.MetricName)
+	lset := labels.NewBuilder(s.Labels).Del("job", "instance", model.MetricNameLabel).Labels()
+	name := s.Labels.Get(model.MetricNameLabel)
 	if lset.IsEmpty() {
 		return name
 	}
@@ -130,7 +131,7 @@ func expect(t *testing.T, src *source, page []byte, openMetrics bool) map[string
 		_, _, value := parser.Series()
 		var lset labels.Labels
 		parser.Labels(&lset)
-		name := lset.Get(labels.MetricName)
+		name := lset.Get(model.MetricNameLabel)
 		byName[name] = append(byName[name], exposed{lset, value})
 	}
 	want := map[string]float64{}
@@ -142,7 +143,7 @@ func expect(t *testing.T, src *source, page []byte, openMetrics bool) map[string
 			}
 			for _, e := range byName[exposedNames(&f)[i]+suffix] {
 				kept := labels.NewBuilder(labels.EmptyLabels())
-				kept.Set(labels.MetricName, f.name+suffix)
+				kept.Set(model.MetricNameLabel, f.name+suffix)
 				keep := f.labels
 				if f.name != ProcessStart {
 					keep = append(slices.Clone(src.labels), f.labels...)
@@ -408,7 +409,7 @@ func TestReadCutAnywhere(t *testing.T) {
 			continue
 		}
 		for _, s := range samples {
-			if key := short(s.Series); s.Value != want[key] && s.Series.Labels.Get(labels.MetricName) != VLLMKVUsage {
+			if key := short(s.Series); s.Value != want[key] && s.Series.Labels.Get(model.MetricNameLabel) != VLLMKVUsage {
 				t.Errorf("cut at %d: %s is %v instead of %v", cut, key, s.Value, want[key])
 			}
 		}

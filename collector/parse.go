@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -313,7 +314,7 @@ func (p *pageReader) admit(line []byte, end int, name *sampleName) (*input, erro
 // page's counts. "None" and "" are as good as absent.
 func (p *pageReader) keep(exposed labels.Labels, name *sampleName) (labels.Labels, error) {
 	p.kept.Reset(p.base)
-	p.kept.Set(labels.MetricName, name.name)
+	p.kept.Set(model.MetricNameLabel, name.name)
 	src := name.family.source
 	if src != nil {
 		for _, l := range src.labels {

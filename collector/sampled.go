@@ -1,6 +1,9 @@
 package collector
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// maxStarts is how many start times of one thing are remembered.
@@ -69,14 +72,7 @@ func (s *starts) changed(value float64) bool {
 	return len(s.values) == 0 || s.values[len(s.values)-1] != value
 }
 
-func (s *starts) seen(value float64) bool {
-	for _, v := range s.values {
-		if v == value {
-			return true
-		}
-	}
-	return false
-}
+func (s *starts) seen(value float64) bool { return slices.Contains(s.values, value) }
 
 // keep makes value the present one, and forgets the oldest when there are too many.
 func (s *starts) keep(value float64) {
