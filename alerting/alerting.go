@@ -8,11 +8,11 @@
 //
 // The words and their meaning are Alertmanager's: routes with matchers and
 // continue, group_by, group_wait, group_interval, repeat_interval, send_resolved.
-// Its package pkg/labels parses and applies the matchers. Its packages dispatch,
-// notify, nflog, inhibit, silence and config are not used: each of them imports
-// its cluster package (memberlist and some forty modules), and its receivers
-// have no notion of a message that is edited. The stages here are the parts of
-// them that one process needs.
+// Its package pkg/labels parses and applies the matchers; timeinterval imports as
+// cleanly. Its packages dispatch, notify, nflog, inhibit, silence and config are
+// not used: each of them imports its cluster package, with memberlist and what
+// comes with it, and its receivers do not edit what they sent. The stages here
+// are the parts of them that one process needs.
 //
 // Two things differ on purpose. An alert that the rules no longer mention is
 // resolved after resolve_timeout only while the rules go on handing over
@@ -382,8 +382,7 @@ func (d *Dispatcher) Tick(ctx context.Context, now time.Time) {
 	}
 	d.mu.Unlock()
 	for _, s := range list {
-		for s.step(ctx, now) {
-		}
+		s.drain(ctx, func() time.Time { return now })
 	}
 }
 
@@ -444,7 +443,7 @@ func (d *Dispatcher) flushGroup(g *group, now time.Time) {
 	}
 	if unknown {
 		// Since the start the rules have not said how these alerts stand.
-		g.nextFlush = now.Add(g.node.groupWait)
+		g.nextFlush = now.Add(max(g.node.groupWait, time.Second))
 		return
 	}
 	g.nextFlush = now.Add(g.node.groupInterval)

@@ -52,10 +52,10 @@ type Delivery struct {
 func (d *Dispatcher) Incidents() []Incident {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []Incident
+	out := []Incident{}
 	for _, key := range sortedNames(d.groups) {
 		g := d.groups[key]
-		var deliveries []Delivery
+		deliveries := []Delivery{}
 		for _, id := range d.receivers[g.node.receiver] {
 			deliveries = append(deliveries, d.log.get(logKey{key, id}).delivery(id))
 		}

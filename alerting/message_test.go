@@ -243,7 +243,7 @@ func TestPlace(t *testing.T) {
 		{"", ""},
 	} {
 		lbls := map[string]string{}
-		for _, pair := range strings.Fields(tt.lbls) {
+		for pair := range strings.FieldsSeq(tt.lbls) {
 			name, value, _ := strings.Cut(pair, "=")
 			lbls[name] = value
 		}

@@ -203,7 +203,10 @@ func (l *notificationLog) read() error {
 	return nil
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// checksum is CRC-32C, which most processors compute by themselves.
+func checksum(body []byte) uint32 {
+	return crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli))
+}
 
 // parseLine checks and decodes one line; ok is false for a torn or damaged one.
 func parseLine(line []byte) (rec record, ok bool) {
@@ -213,7 +216,7 @@ func parseLine(line []byte) (rec record, ok bool) {
 		return record{}, false
 	}
 	want, err := strconv.ParseUint(string(sum), 16, 32)
-	if err != nil || len(sum) != 8 || crc32.Checksum(body, castagnoli) != uint32(want) {
+	if err != nil || len(sum) != 8 || checksum(body) != uint32(want) {
 		return record{}, false
 	}
 	if err := json.Unmarshal(body, &rec); err != nil || rec.Group == "" || rec.Integration == "" {
@@ -228,7 +231,7 @@ func formatLine(rec record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	line := fmt.Appendf(make([]byte, 0, len(body)+10), "%08x ", crc32.Checksum(body, castagnoli))
+	line := fmt.Appendf(make([]byte, 0, len(body)+10), "%08x ", checksum(body))
 	return append(append(line, body...), '\n'), nil
 }
 

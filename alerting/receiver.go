@@ -64,7 +64,7 @@ type environment struct {
 }
 
 // kinds is the table of receivers by kind. It is only written by init.
-var kinds = map[string]kind{}
+var kinds = map[string]kind{} //nolint:gochecknoglobals // one of the three registration tables
 
 // register adds a kind of receiver. It is called by the init of the kind's file.
 func register(name string, k kind) {

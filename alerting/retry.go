@@ -112,8 +112,7 @@ func (s *sender) wait(now time.Time) time.Duration {
 // run sends what is queued until ctx ends or the sender is stopped.
 func (s *sender) run(ctx context.Context, clock func() time.Time) {
 	for {
-		for ctx.Err() == nil && s.step(ctx, clock()) {
-		}
+		s.drain(ctx, clock)
 		s.mu.Lock()
 		stopped, pause := s.stopped, time.Hour
 		if len(s.queue) > 0 {
@@ -132,6 +131,13 @@ func (s *sender) run(ctx context.Context, clock func() time.Time) {
 			timer.Stop()
 		case <-timer.C:
 		}
+	}
+}
+
+// drain tells all incidents that are due.
+func (s *sender) drain(ctx context.Context, clock func() time.Time) {
+	for more := true; more && ctx.Err() == nil; {
+		more = s.step(ctx, clock())
 	}
 }
 
@@ -239,8 +245,7 @@ func (s *sender) retryLater(group string, now time.Time, err error) {
 	s.failures++
 	failures := s.failures
 	pause := backoff(failures, s.d.jitter())
-	var asked *RetryAfterError
-	if errors.As(err, &asked) {
+	if asked, ok := errors.AsType[*RetryAfterError](err); ok {
 		pause = max(pause, min(asked.After, longestRetryAfter))
 	}
 	s.notBefore = now.Add(pause)

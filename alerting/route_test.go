@@ -33,10 +33,14 @@ route:
 	}{
 		{map[string]string{"alertname": "A"}, []string{`all {}:{alertname="A"}`}},
 		{map[string]string{"alertname": "A", "team": "inference", "pool": "x"}, []string{`llm {}/{team="inference"}:{pool="x"}`}},
-		{map[string]string{"alertname": "A", "team": "inference", "severity": "critical"},
-			[]string{`pager {}/{team="inference"}/{severity="critical"}:{alertname="A", severity="critical", team="inference"}`}},
-		{map[string]string{"alertname": "A", "pool": "chat"},
-			[]string{`llm {}/{pool=~"chat|agents"}:{alertname="A"}`, `pager {}/{pool=~"chat|agents",severity!="info"}:{}`}},
+		{
+			map[string]string{"alertname": "A", "team": "inference", "severity": "critical"},
+			[]string{`pager {}/{team="inference"}/{severity="critical"}:{alertname="A", severity="critical", team="inference"}`},
+		},
+		{
+			map[string]string{"alertname": "A", "pool": "chat"},
+			[]string{`llm {}/{pool=~"chat|agents"}:{alertname="A"}`, `pager {}/{pool=~"chat|agents",severity!="info"}:{}`},
+		},
 		{map[string]string{"alertname": "A", "pool": "chat", "severity": "info"}, []string{`llm {}/{pool=~"chat|agents"}:{alertname="A"}`}},
 		{map[string]string{"alertname": "A", "pool": "chats"}, []string{`all {}:{alertname="A"}`}},
 	} {

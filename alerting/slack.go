@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -223,25 +224,42 @@ func (h slackHTTP) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// slackPassing are Slack's errors that pass by themselves.
-var slackPassing = []string{"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"}
+// slackPasses says whether one of Slack's errors passes by itself.
+func slackPasses(code string) bool {
+	switch code {
+	case "ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org":
+		return true
+	}
+	return false
+}
 
-// slackHints say what to do about Slack's errors that do not.
-var slackHints = map[string]string{
-	"channel_not_found":       "there is no such channel, or the bot cannot see it: check channel, and invite the bot",
-	"not_in_channel":          "invite the bot to the channel",
-	"is_archived":             "the channel is archived: give another channel",
-	"invalid_auth":            "Slack does not know the token: check token or token_file",
-	"not_authed":              "Slack got no token: check token or token_file",
-	"token_revoked":           "the token was revoked: install the app again and use its new token",
-	"token_expired":           "the token has expired: use a new one",
-	"account_inactive":        "the app was removed from the workspace: install it again and use its new token",
-	"missing_scope":           "the app lacks the scope chat:write: add it and install the app again",
-	"restricted_action":       "the workspace does not let the bot post there",
-	"no_permission":           "the workspace does not let the bot post there",
-	"msg_too_long":            "Slack finds the message too long; please report this",
-	"invalid_blocks":          "Slack does not take the message's layout; please report this",
-	"cannot_reply_to_message": "the thread takes no replies",
+// slackHint says what to do about one of Slack's errors, "" where the code says it.
+func slackHint(code string) string {
+	switch code {
+	case "channel_not_found":
+		return "there is no such channel, or the bot cannot see it: check channel, and invite the bot"
+	case "not_in_channel":
+		return "invite the bot to the channel"
+	case "is_archived":
+		return "the channel is archived: give another channel"
+	case "invalid_auth":
+		return "Slack does not know the token: check token or token_file"
+	case "not_authed":
+		return "Slack got no token: check token or token_file"
+	case "token_revoked":
+		return "the token was revoked: install the app again and use its new token"
+	case "token_expired":
+		return "the token has expired: use a new one"
+	case "account_inactive":
+		return "the app was removed from the workspace: install it again and use its new token"
+	case "missing_scope":
+		return "the app lacks the scope chat:write: add it and install the app again"
+	case "restricted_action", "no_permission":
+		return "the workspace does not let the bot post there"
+	case "msg_too_long", "invalid_blocks":
+		return "Slack does not take the message as it is laid out; please report this"
+	}
+	return ""
 }
 
 // slackError says whether a failure passes, and what to do if it does not.
@@ -254,12 +272,12 @@ func slackError(err error) (retry bool, _ error) {
 		return refusal.retry, fmt.Errorf("slack: %w", refusal.err)
 	case errors.As(err, &limited):
 		return true, &RetryAfterError{After: limited.RetryAfter, Err: errors.New("slack: rate limited")}
-	case errors.As(err, &answer) && slackSays(err, slackPassing...):
-		return true, fmt.Errorf("slack: %s", answer.Err)
-	case errors.As(err, &answer) && slackHints[answer.Err] != "":
-		return false, fmt.Errorf("slack: %s: %s", answer.Err, slackHints[answer.Err])
 	case errors.As(err, &answer):
-		return false, fmt.Errorf("slack: %s", answer.Err)
+		text := "slack: " + answer.Err
+		if hint := slackHint(answer.Err); hint != "" {
+			text += ": " + hint
+		}
+		return slackPasses(answer.Err), errors.New(text)
 	default:
 		return true, fmt.Errorf("slack: %w", withoutURL(err))
 	}
@@ -267,14 +285,6 @@ func slackError(err error) (retry bool, _ error) {
 
 // slackSays tells whether Slack answered with one of the codes.
 func slackSays(err error, codes ...string) bool {
-	var answer slack.SlackErrorResponse
-	if !errors.As(err, &answer) {
-		return false
-	}
-	for _, code := range codes {
-		if answer.Err == code {
-			return true
-		}
-	}
-	return false
+	answer, ok := errors.AsType[slack.SlackErrorResponse](err)
+	return ok && slices.Contains(codes, answer.Err)
 }
