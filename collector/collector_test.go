@@ -261,7 +261,7 @@ func TestFileDiscovery(t *testing.T) {
 	}
 	job := DefaultScrapeConfig()
 	job.JobName = "found"
-	job.ScrapeInterval, job.ScrapeTimeout = model.Duration(10*time.Millisecond), model.Duration(10*time.Millisecond)
+	job.ScrapeInterval, job.ScrapeTimeout = model.Duration(200*time.Millisecond), model.Duration(200*time.Millisecond)
 	job.FileSDConfigs = []*file.SDConfig{{Files: []string{list}, RefreshInterval: model.Duration(time.Hour)}}
 	static := scrapeJob("static", address) // the same page: scraped once, for the job that stands first
 	seen, logs := newRounded(), &syncedLog{}
