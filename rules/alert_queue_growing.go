@@ -37,8 +37,10 @@ func (d queueGrowing) Judge(w PoolWindow, _ time.Time) Verdict {
 	if now <= 0 {
 		return v
 	}
-	always := d.always(w)
-	slope, rising := d.slope(w)
+	always, slope, rising := d.always(w), 0.0, false
+	if always {
+		slope, rising = d.slope(w)
+	}
 	seconds, _, drains := w.drain(max(d.duration("window"), leastScrapes*w.interval))
 	slow := !drains || seconds > d.number("drain")
 	v.Numbers = append(v.Numbers, Number{Name: "slope", Value: slope * 60, Unit: "requests/min"})

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ type Engine struct {
 	conf  []PoolConfig
 	// targets is by job and instance; byPointer finds them without building a key.
 	targets   map[targetKey]*target
+	inOrder   []*target
 	byPointer map[*collector.Target]*target
 	watches   map[*target][]*watch
 	// remembered holds what the state file knows of pools and watches that
@@ -147,6 +149,7 @@ func (e *Engine) targetFor(job, instance string) *target {
 	if t == nil {
 		t = newTarget(job, instance, e.opts.ScrapeInterval)
 		e.targets[key] = t
+		e.inOrder = nil
 	}
 	return t
 }
@@ -189,7 +192,7 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 	n := instant{now: now, ms: now.UnixMilli(), fresh: e.fresh, interval: e.opts.ScrapeInterval}
 	e.expire(n)
 	e.assign()
-	for _, p := range e.pools {
+	for _, p := range e.sortedPools() {
 		p.tick(n.pool(p))
 	}
 	e.batch.reset()
@@ -216,26 +219,26 @@ func (e *Engine) record(n instant) {
 			e.batch.put(o)
 		}
 	}
-	for _, t := range e.targets {
+	for _, t := range e.sortedTargets() {
 		each(t.outputs)
 		for _, u := range t.units {
 			each(u.outputs)
 		}
 	}
-	for _, p := range e.pools {
+	for _, p := range e.sortedPools() {
 		each(p.outputs)
 	}
 }
 
 // judge asks all detectors.
 func (e *Engine) judge(n instant) {
-	for _, p := range e.pools {
+	for _, p := range e.sortedPools() {
 		for _, w := range p.watches {
 			w.step(n.now, w.pool.Judge(n.pool(p), w.firing()), e.opts.ExternalURL)
 		}
 	}
-	for t, watches := range e.watches {
-		for _, w := range watches {
+	for _, t := range e.sortedTargets() {
+		for _, w := range e.watches[t] {
 			w.step(n.now, w.target.Judge(n.target(t), w.firing()), e.opts.ExternalURL)
 		}
 	}
@@ -266,6 +269,7 @@ func (e *Engine) expire(n instant) {
 		}
 		e.gone = append(e.gone, t.outputs...)
 		delete(e.targets, key)
+		e.inOrder = nil
 		delete(e.watches, t)
 		maps.DeleteFunc(e.byPointer, func(_ *collector.Target, at *target) bool { return at == t })
 	}
@@ -273,7 +277,7 @@ func (e *Engine) expire(n instant) {
 
 // assign gives new engines their pool, and new subjects their outputs and watches.
 func (e *Engine) assign() {
-	for _, t := range e.targets {
+	for _, t := range e.sortedTargets() {
 		if t.outputs == nil && t.lastScrape > 0 {
 			e.equipTarget(t)
 		}
@@ -471,10 +475,14 @@ func (e *Engine) outputs() []*output {
 	return append(all, e.ownOutputs()...)
 }
 
+// sortedTargets is sorted anew when a target came or went.
 func (e *Engine) sortedTargets() []*target {
-	return slices.SortedFunc(maps.Values(e.targets), func(a, b *target) int {
-		return strings.Compare(a.job+"\xff"+a.instance, b.job+"\xff"+b.instance)
-	})
+	if len(e.inOrder) != len(e.targets) {
+		e.inOrder = slices.SortedFunc(maps.Values(e.targets), func(a, b *target) int {
+			return cmp.Or(strings.Compare(a.job, b.job), strings.Compare(a.instance, b.instance))
+		})
+	}
+	return e.inOrder
 }
 
 func (e *Engine) sortedPools() []*pool {

@@ -9,6 +9,11 @@ import (
 // recentWindow is the span of the miss ratio that the evidence quotes.
 const recentWindow = 10 * time.Minute
 
+// recentSpan is that window scaled, but long enough to hold a dozen scrapes.
+func (c *cacheExcess) recentSpan(w PoolWindow) time.Duration {
+	return max(scaled(recentWindow, c.conf.scale), 12*w.interval)
+}
+
 // verdict says where a level stands.
 func (c *cacheExcess) verdict(w PoolWindow, level int, firing time.Time) Verdict {
 	v := Verdict{Active: c.judge(w, level, firing)}
@@ -86,7 +91,7 @@ func (c *cacheExcess) numbers(w PoolWindow, level int) []Number {
 	if t.Baseline.valid() {
 		ns = append(ns, Number{Name: "usual_miss_ratio", Value: t.Baseline.usual(), Unit: "ratio"})
 	}
-	if ratio, prompted := c.recent(w, scaled(recentWindow, c.conf.scale)); prompted > 0 {
+	if ratio, prompted := c.recent(w, c.recentSpan(w)); prompted > 0 {
 		ns = append(ns, Number{Name: "miss_ratio", Value: ratio, Unit: "ratio"})
 	}
 	if l.FiredAt > 0 {
@@ -100,7 +105,7 @@ func (c *cacheExcess) tell(w PoolWindow, level int, v *Verdict) {
 	t := c.track()
 	l, conf := t.Levels[level], c.conf.levels[level]
 	heavy, usual := c.prompt.tokens(), t.Baseline.usual()
-	window := scaled(recentWindow, c.conf.scale)
+	window := c.recentSpan(w)
 	ratio, _ := c.recent(w, window)
 	since := w.now.Sub(v.Since)
 

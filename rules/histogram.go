@@ -3,6 +3,7 @@ package rules
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 // histogram is one family of one unit: what its series gained since the first
@@ -23,6 +24,12 @@ type histogram struct {
 	sumColumn, countColumn *column
 	// page is the number of the last page that had the family.
 	page int
+
+	// asked is the last window that was asked for, which ended at askedAt.
+	asked     bucketCounts
+	askedAt   int64
+	askedFor  time.Duration
+	askedPage int
 }
 
 // bound returns the index of an upper bound and adds it if it is new.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -12,7 +13,7 @@ const summaryWindow = 5 * time.Minute
 func summaryQuantiles() [4]float64 { return [4]float64{0.5, 0.9, 0.95, 0.99} }
 
 // bucketCounts is what a histogram's buckets gained in a window, cumulative,
-// in rising order of their bounds.
+// in rising order of their bounds. The slices are valid until the next Eval.
 type bucketCounts struct {
 	bounds []float64
 	counts []float64
@@ -26,10 +27,11 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 	if f == nil {
 		return bucketCounts{}
 	}
-	b := bucketCounts{
-		bounds: make([]float64, 0, len(f.sorted)), counts: make([]float64, 0, len(f.sorted)),
-		sum: w.HistSum(h, d), count: w.HistCount(h, d),
+	// Engine and pool ask for the same window within one Eval.
+	if f.askedAt == w.ms && f.askedFor == d && f.askedPage == w.unit.target.page {
+		return f.asked
 	}
+	b := bucketCounts{bounds: f.asked.bounds[:0], counts: f.asked.counts[:0], sum: w.HistSum(h, d), count: w.HistCount(h, d)}
 	r := w.unit.target.short
 	from, to := max(r.upTo(w.ms-d.Milliseconds())-1, 0), max(r.upTo(w.ms)-1, 0)
 	for _, i := range f.sorted {
@@ -37,6 +39,7 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 		b.bounds = append(b.bounds, f.bounds[i])
 		b.counts = append(b.counts, c.values[r.slot(to)]-c.values[r.slot(from)])
 	}
+	f.asked, f.askedAt, f.askedFor, f.askedPage = b, w.ms, d, w.unit.target.page
 	return b
 }
 
@@ -44,6 +47,7 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 func (b *bucketCounts) add(o bucketCounts) bool {
 	if b.bounds == nil {
 		*b = o
+		b.counts = slices.Clone(o.counts)
 		return true
 	}
 	if len(o.bounds) != len(b.bounds) {

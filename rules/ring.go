@@ -17,6 +17,13 @@ type ring struct {
 	start   int
 	n       int
 	columns []*column
+	// asked remembers the last answers of upTo: within one Eval the same few
+	// windows are asked for again and again.
+	asked [4]struct {
+		t int64
+		n int
+	}
+	next int
 }
 
 // column holds one value per page of its ring: a cumulative sum or a gauge.
@@ -62,6 +69,7 @@ func (r *ring) push(at int64) int {
 	}
 	i := r.slot(r.n - 1)
 	r.times[i] = at
+	clear(r.asked[:])
 	for _, c := range r.columns {
 		c.values[i] = c.empty
 	}
@@ -86,7 +94,12 @@ func (r *ring) grow() {
 }
 
 // slot is where the i-th page (0 is the oldest) lies.
-func (r *ring) slot(i int) int { return (r.start + i) % len(r.times) }
+func (r *ring) slot(i int) int {
+	if i += r.start; i >= len(r.times) {
+		i -= len(r.times)
+	}
+	return i
+}
 
 // last is the time of the newest page, 0 when there is none.
 func (r *ring) last() int64 {
@@ -101,7 +114,15 @@ func (r *ring) upTo(t int64) int {
 	if r.n == 0 || r.last() <= t {
 		return r.n
 	}
-	return sort.Search(r.n, func(i int) bool { return r.times[r.slot(i)] > t })
+	for i := range r.asked {
+		if r.asked[i].t == t {
+			return r.asked[i].n
+		}
+	}
+	n := sort.Search(r.n, func(i int) bool { return r.times[r.slot(i)] > t })
+	r.asked[r.next].t, r.asked[r.next].n = t, n
+	r.next = (r.next + 1) % len(r.asked)
+	return n
 }
 
 // at is c's value on the newest page at or before t. Before the oldest page it
@@ -118,7 +139,11 @@ func (r *ring) increase(c *column, from, to int64) float64 {
 	if c == nil || r.n == 0 {
 		return 0
 	}
-	return r.at(c, to) - r.at(c, from)
+	first, last := r.upTo(from), r.upTo(to)
+	if first == last {
+		return 0
+	}
+	return c.values[r.slot(last-1)] - c.values[r.slot(max(first-1, 0))]
 }
 
 // gaugeAt is c's value on the newest page at or before t, unless that page is

@@ -41,8 +41,9 @@ type target struct {
 	page int
 	// start is process_start_time_seconds of the last page, 0 when unknown;
 	// sampledAt is when another worker was seen to answer, in Unix milliseconds.
-	start     float64
-	sampledAt int64
+	start       float64
+	startSeries *collector.Series
+	sampledAt   int64
 
 	long, short *ring
 	units       []*unit
@@ -143,6 +144,9 @@ func (t *target) take(s collector.Sample, p pageContext) {
 	if !ok {
 		sl = t.resolve(s.Series.Labels)
 		t.slots[s.Series] = sl
+		if sl.kind == slotStart {
+			t.start, t.startSeries = s.Value, s.Series
+		}
 	}
 	if sl.kind == slotIgnored || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
 		return
@@ -214,17 +218,7 @@ func (t *target) cover(p pageContext) {
 // start that lies before the last page, or before the start known, is no
 // restart but another worker behind the same address.
 func (t *target) processChanged(at int64, samples []collector.Sample) bool {
-	start := 0.0
-	for i := range samples {
-		if sl, ok := t.slots[samples[i].Series]; ok && sl.kind == slotStart {
-			start = samples[i].Value
-			break
-		} else if !ok && samples[i].Series.Labels.Get(labels.MetricName) == collector.ProcessStart {
-			start = samples[i].Value
-			break
-		}
-	}
-	last := t.start
+	last, start := t.start, t.startOn(samples)
 	if start > 0 {
 		t.start = start
 	}
@@ -236,6 +230,25 @@ func (t *target) processChanged(at int64, samples []collector.Sample) bool {
 		return false
 	}
 	return true
+}
+
+// startOn finds the process' start on a page, 0 where it is not exposed. The
+// first time nothing is compared with it, so take may find it as well.
+func (t *target) startOn(samples []collector.Sample) float64 {
+	if t.startSeries == nil {
+		return 0
+	}
+	for i := range samples {
+		if samples[i].Series == t.startSeries {
+			return samples[i].Value
+		}
+	}
+	for i := range samples {
+		if samples[i].Series.Labels.Get(labels.MetricName) == collector.ProcessStart {
+			return samples[i].Value
+		}
+	}
+	return 0
 }
 
 // sampled says whether several workers answered one after another within the

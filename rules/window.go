@@ -133,6 +133,7 @@ func (w unitWindow) known(v float64, d time.Duration, from string) Result {
 	r := Result{Value: v, Known: true, Quality: QualityOK, From: from}
 	if d > 0 {
 		r.Quality, r.Coverage = w.quality(d)
+		r.Known = r.Quality != QualitySampled
 	}
 	switch r.Quality {
 	case QualityReset:

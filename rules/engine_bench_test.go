@@ -1,0 +1,103 @@
+package rules
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"kvwatch/collector"
+)
+
+// benchFleet makes n engines of ten pools with pages as large as a real one's.
+type benchFleet struct {
+	engine *Engine
+	rounds []collector.Round
+	now    time.Time
+}
+
+func newBenchFleet(tb testing.TB, n int) *benchFleet {
+	tb.Helper()
+	e, err := New(Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f := &benchFleet{engine: e, now: time.UnixMilli(1_800_000_000_000)}
+	for i := range n {
+		p := newPage("vllm", fmt.Sprintf("engine-%d:8000", i), fmt.Sprintf("model-%d", i%10))
+		p.fill()
+		if i%10 > 0 { // one of the ten pools has a queue
+			p.gauges(8, 0, 0.4)
+		}
+		f.rounds = append(f.rounds, p.round(f.now))
+	}
+	return f
+}
+
+// scrape gives every engine one more page, on which every counter grew.
+func (f *benchFleet) scrape() {
+	f.now = f.now.Add(15 * time.Second)
+	for i := range f.rounds {
+		r := &f.rounds[i]
+		r.Time = f.now
+		for j := range r.Samples {
+			switch r.Samples[j].Series.Labels.Get(labels.MetricName) {
+			case collector.VLLMKVUsage, collector.VLLMRunning, collector.VLLMWaiting, collector.VLLMWaitingByReason:
+			default:
+				r.Samples[j].Value += float64(j%7) * 100
+			}
+		}
+	}
+}
+
+func (f *benchFleet) observe() {
+	for i := range f.rounds {
+		f.engine.Observe(&f.rounds[i])
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	f := newBenchFleet(b, 1)
+	for range 600 { // until the rings have their size
+		f.scrape()
+		f.observe()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		f.rounds[0].Time = f.rounds[0].Time.Add(15 * time.Second)
+		f.engine.Observe(&f.rounds[0])
+	}
+}
+
+func BenchmarkEval1000Engines(b *testing.B) {
+	f := newBenchFleet(b, 1000)
+	for range 40 {
+		f.scrape()
+		f.observe()
+	}
+	if err := f.engine.Eval(b.Context(), f.now); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	begin := cpuTime(b)
+	for b.Loop() {
+		f.now = f.now.Add(time.Millisecond)
+		if err := f.engine.Eval(b.Context(), f.now); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((cpuTime(b)-begin).Microseconds())/float64(b.N)/1000, "cpu-ms/op")
+}
+
+// cpuTime is what the process used: the machine of the tests may be busy with
+// other work, which the time by the clock shows too.
+func cpuTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

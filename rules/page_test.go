@@ -1,0 +1,139 @@
+package rules
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"kvwatch/collector"
+)
+
+// page is a metrics page that a test writes by hand: values by series, in the
+// order in which they were first set.
+type page struct {
+	target *collector.Target
+	base   labels.Labels
+	series map[string]*collector.Series
+	order  []*collector.Series
+	values map[*collector.Series]float64
+}
+
+func newPage(job, instance, modelName string) *page {
+	b := labels.FromStrings("job", job, "instance", instance)
+	p := &page{
+		target: &collector.Target{Labels: b, Source: collector.SourceVLLM},
+		series: map[string]*collector.Series{}, values: map[*collector.Series]float64{},
+	}
+	p.base = labels.FromStrings("job", job, "instance", instance, "engine", "0", "model_name", modelName)
+	return p
+}
+
+// newGatewayPage is a page of LiteLLM.
+func newGatewayPage(instance string) *page {
+	p := newPage("gateway", instance, "")
+	p.base = p.target.Labels
+	p.target.Source = collector.SourceLiteLLM
+	return p
+}
+
+// of finds or makes the series with the given extra labels.
+func (p *page) of(name string, extra ...string) *collector.Series {
+	key := name
+	for _, e := range extra {
+		key += "\xff" + e
+	}
+	s := p.series[key]
+	if s == nil {
+		b := labels.NewBuilder(p.base).Set(labels.MetricName, name)
+		for i := 0; i+1 < len(extra); i += 2 {
+			b.Set(extra[i], extra[i+1])
+		}
+		s = &collector.Series{Labels: b.Labels()}
+		p.series[key] = s
+		p.order = append(p.order, s)
+	}
+	return s
+}
+
+func (p *page) set(v float64, name string, extra ...string) { p.values[p.of(name, extra...)] = v }
+func (p *page) add(v float64, name string, extra ...string) { p.values[p.of(name, extra...)] += v }
+
+// observe adds one observation to a histogram with the given bounds.
+func (p *page) observe(name string, bounds []float64, v, n float64) {
+	for _, b := range bounds {
+		add := 0.0
+		if v <= b {
+			add = n
+		}
+		p.add(add, name+partBucket, labels.BucketLabel, strconv.FormatFloat(b, 'g', -1, 64))
+	}
+	p.add(n, name+partBucket, labels.BucketLabel, "+Inf")
+	p.add(v*n, name+partSum)
+	p.add(n, name+partCount)
+}
+
+// round is a good scrape of the page.
+func (p *page) round(at time.Time) collector.Round {
+	r := collector.Round{Target: p.target, Time: at, State: collector.StateUp}
+	for _, s := range p.order {
+		r.Samples = append(r.Samples, collector.Sample{Series: s, Value: p.values[s]})
+	}
+	return r
+}
+
+// down is a failed scrape: all series are stale.
+func (p *page) down(at time.Time) collector.Round {
+	return collector.Round{Target: p.target, Time: at, State: collector.StateDown, Stale: p.order}
+}
+
+// restart is a new process: all counters begin at 0.
+func (p *page) restart() {
+	for s := range p.values {
+		if s.Labels.Get(labels.MetricName) != collector.VLLMCacheConfig {
+			p.values[s] = 0
+		}
+	}
+}
+
+var (
+	tokenBounds = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
+	timeBounds  = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+)
+
+// serve counts n calls of the given prompt, of which computed tokens were not
+// in the cache.
+func (p *page) serve(n, prompt, computed, output float64) {
+	p.add(n*prompt, collector.VLLMPromptTokens)
+	p.add(n*(prompt-computed), collector.VLLMPromptCached)
+	p.add(n*prompt, collector.VLLMCacheQueries)
+	p.add(n*(prompt-computed), collector.VLLMCacheHits)
+	p.add(n*output, collector.VLLMGenerationTokens)
+	p.add(n, collector.VLLMRequestSuccess, "finished_reason", "stop")
+	p.observe(collector.VLLMPromptHist, tokenBounds, prompt, n)
+	p.observe(collector.VLLMComputedHist, tokenBounds, computed, n)
+	p.observe(collector.VLLMTTFT, timeBounds, 0.3, n)
+	p.observe(collector.VLLMITL, timeBounds, 0.02, n*output)
+	p.add(0.2*n, collector.VLLMPrefillTime+partSum)
+	p.add(n, collector.VLLMPrefillTime+partCount)
+}
+
+// gauges sets what an engine shows of its present state.
+func (p *page) gauges(running, waiting, usage float64) {
+	p.set(running, collector.VLLMRunning)
+	p.set(waiting, collector.VLLMWaiting)
+	p.set(waiting, collector.VLLMWaitingByReason, "reason", "capacity")
+	p.set(0, collector.VLLMWaitingByReason, "reason", "deferred")
+	p.set(usage, collector.VLLMKVUsage)
+	p.set(1, collector.VLLMCacheConfig, "kv_cache_size_tokens", "1200000", "block_size", "16")
+}
+
+// fill makes the page as large as a real one.
+func (p *page) fill() {
+	p.gauges(8, 1, 0.4)
+	p.serve(100, 60000, 4000, 400)
+	p.set(3, collector.VLLMPreemptions)
+	for _, name := range []string{collector.VLLMTPOT, collector.VLLMQueueTime, collector.VLLME2E} {
+		p.observe(name, timeBounds, 1, 10)
+	}
+}
