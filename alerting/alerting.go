@@ -24,7 +24,6 @@ package alerting
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -121,122 +120,6 @@ func New(o Options) (*Dispatcher, error) {
 // Close closes the notification log. Run must have ended.
 func (d *Dispatcher) Close() error { return d.log.close() }
 
-// part is an integration that was built and is not yet used.
-type part struct {
-	id, receiver string
-	built        Receiver
-	traits       traits
-}
-
-// build makes everything of a configuration that can fail.
-func (d *Dispatcher) build(c Config) ([]part, error) {
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	var out []part
-	for _, rc := range c.Receivers {
-		for _, ic := range rc.integrations {
-			built, err := ic.settings.receiver(d.env)
-			if err != nil {
-				return nil, fmt.Errorf("receiver %q: %s entry %d: %w", rc.Name, configKey(ic.kind), ic.index+1, err)
-			}
-			id := fmt.Sprintf("%s/%s/%d", rc.Name, ic.kind, ic.index)
-			out = append(out, part{id: id, receiver: rc.Name, built: built, traits: ic.settings.traits()})
-		}
-	}
-	return out, nil
-}
-
-// Reload takes a new configuration: it builds what can fail, then swaps.
-// Incidents, queues and the notification log stay. After an error the old
-// configuration is in effect.
-func (d *Dispatcher) Reload(c Config) error {
-	parts, err := d.build(c)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.install(c, parts)
-	d.regroup()
-	d.poke()
-	return nil
-}
-
-// install puts what was built into effect. The caller holds mu.
-func (d *Dispatcher) install(c Config, parts []part) {
-	d.tree, d.resolveTimeout = c.tree(), c.resolveTimeout()
-	d.receivers = map[string][]string{}
-	stays := map[string]bool{}
-	for _, rc := range c.Receivers {
-		d.receivers[rc.Name] = nil
-		d.metrics.expect(rc.Name)
-	}
-	for _, p := range parts {
-		stays[p.id] = true
-		d.receivers[p.receiver] = append(d.receivers[p.receiver], p.id)
-		if s, ok := d.senders[p.id]; ok {
-			s.replace(p.built, p.traits)
-			continue
-		}
-		s := &sender{
-			id: p.id, name: p.receiver, d: d, receiver: p.built, traits: p.traits,
-			queued: map[string]bool{}, logger: d.logger.With("integration", p.id), wake: make(chan struct{}, 1),
-		}
-		d.senders[p.id] = s
-		if d.start != nil {
-			d.start(s)
-		}
-	}
-	for id, s := range d.senders {
-		if !stays[id] {
-			s.stop()
-			delete(d.senders, id)
-		}
-	}
-}
-
-// regroup puts the alerts of all groups where the new routes want them. A group
-// whose key is the same keeps its times. The caller holds mu.
-func (d *Dispatcher) regroup() {
-	old := d.groups
-	d.groups = map[string]*group{}
-	for _, g := range old {
-		for _, h := range g.alerts {
-			for _, now := range d.groupsFor(h.alert) {
-				now.alerts[h.alert.Key()] = h
-				now.nextFlush, now.unseen, now.inFlight = g.nextFlush, g.unseen, 0
-				if was, ok := old[now.key]; ok {
-					now.nextFlush, now.unseen, now.inFlight = was.nextFlush, was.unseen, was.inFlight
-				}
-			}
-		}
-	}
-	d.orphans()
-}
-
-// groupsFor returns the groups of an alert, made where they do not exist. The
-// caller holds mu.
-func (d *Dispatcher) groupsFor(a rules.Alert) []*group {
-	if d.tree == nil {
-		return nil
-	}
-	nodes := d.tree.match(a.Labels)
-	out := make([]*group, 0, len(nodes))
-	for _, n := range nodes {
-		lbls := n.groupLabels(a.Labels)
-		key := n.groupKey(lbls)
-		g, ok := d.groups[key]
-		if !ok {
-			g = &group{key: key, labels: lbls, node: n, alerts: map[string]held{}}
-			d.groups[key] = g
-		}
-		g.node = n
-		out = append(out, g)
-	}
-	return out
-}
-
 // restore takes up the incidents that were going on when the log was last
 // written. The caller holds mu.
 func (d *Dispatcher) restore() {
@@ -246,15 +129,16 @@ func (d *Dispatcher) restore() {
 			continue
 		}
 		for _, a := range last.Alerts {
-			for _, g := range d.groupsFor(a) {
-				if g.key == e.Group {
-					g.alerts[a.Key()] = held{alert: a}
-					g.unseen = true
+			for _, n := range d.tree.match(a.Labels) {
+				if n.groupKey(n.groupLabels(a.Labels)) != e.Group {
+					continue
 				}
+				g := d.groupFor(n, a, true)
+				g.alerts[a.Key()] = held{alert: a}
+				g.unseen = true
 			}
 		}
 	}
-	maps.DeleteFunc(d.groups, func(_ string, g *group) bool { return len(g.alerts) == 0 })
 	d.orphans()
 }
 
@@ -285,62 +169,10 @@ func (d *Dispatcher) Dispatch(_ context.Context, now time.Time, alerts []rules.A
 		d.take(a, now)
 	}
 	for _, g := range d.groups {
+		g.supersede(now)
 		d.resolveMissing(g, now)
 	}
 	d.poke()
-}
-
-// take puts one alert into its groups. One that resolved and is not known is
-// none of our business: nobody was told of it. The caller holds mu.
-func (d *Dispatcher) take(a rules.Alert, now time.Time) {
-	if a.State == rules.StateResolved && !d.knows(a) {
-		return
-	}
-	for _, g := range d.groupsFor(a) {
-		if a.State == rules.StateResolved {
-			if _, known := g.alerts[a.Key()]; !known {
-				continue
-			}
-		}
-		if g.nextFlush.IsZero() {
-			g.nextFlush = now.Add(g.node.groupWait)
-		}
-		g.unseen = false
-		g.take(a, now)
-	}
-}
-
-// knows says whether any group holds the alert. The caller holds mu.
-func (d *Dispatcher) knows(a rules.Alert) bool {
-	if d.tree == nil {
-		return false
-	}
-	for _, n := range d.tree.match(a.Labels) {
-		if g, ok := d.groups[n.groupKey(n.groupLabels(a.Labels))]; ok {
-			if _, ok := g.alerts[a.Key()]; ok {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// resolveMissing ends the alerts that the rules have not mentioned for a while.
-// The caller holds mu.
-func (d *Dispatcher) resolveMissing(g *group, now time.Time) {
-	for key, h := range g.alerts {
-		if h.alert.State != rules.StateFiring {
-			continue
-		}
-		if h.seen.IsZero() || h.seen.After(now) {
-			h.seen = now
-		}
-		if now.Sub(h.seen) >= d.resolveTimeout {
-			h.alert.State, h.alert.ResolvedAt = rules.StateResolved, now
-			g.unseen = false
-		}
-		g.alerts[key] = h
-	}
 }
 
 // Run flushes incidents when they are due and sends, until ctx ends. A request
@@ -417,86 +249,4 @@ func (d *Dispatcher) flush(now time.Time) time.Duration {
 		pause = min(pause, g.nextFlush.Sub(now))
 	}
 	return max(pause, time.Millisecond)
-}
-
-// flushGroup hands one incident to the senders that have something to tell, and
-// forgets what everybody knows to be over. The caller holds mu.
-func (d *Dispatcher) flushGroup(g *group, now time.Time) {
-	alerts := g.snapshot()
-	told := map[string]bool{} // alerts that somebody believes to be firing
-	waiting, unknown := g.inFlight > 0, false
-	for _, id := range d.receivers[g.node.receiver] {
-		known := d.log.get(logKey{g.key, id})
-		if g.unseen && known.Intent == nil {
-			unknown = true
-			continue
-		}
-		if !known.Over {
-			maps.Copy(told, known.believed())
-		}
-		s := d.senders[id]
-		q := question{now: now, alerts: alerts, known: known, traits: s.traitsNow(), node: g.node}
-		if q.reason() != ReasonNone {
-			waiting = true
-			s.enqueue(g.key)
-		}
-	}
-	if unknown {
-		// Since the start the rules have not said how these alerts stand.
-		g.nextFlush = now.Add(max(g.node.groupWait, time.Second))
-		return
-	}
-	g.nextFlush = now.Add(g.node.groupInterval)
-	d.forget(g, now, told, waiting)
-}
-
-// forget drops resolved alerts that nobody believes to be firing, and the group
-// when it is over. The caller holds mu.
-func (d *Dispatcher) forget(g *group, now time.Time, told map[string]bool, waiting bool) {
-	switch {
-	case g.firing():
-		if g.inFlight == 0 {
-			maps.DeleteFunc(g.alerts, func(key string, h held) bool {
-				return h.alert.State == rules.StateResolved && !told[key]
-			})
-		}
-		return
-	case waiting && now.Sub(g.lastResolved()) <= giveUpAfter:
-		return
-	case waiting:
-		d.logger.Error("The end of an incident could not be told for too long and is given up", "incident", g.key)
-	}
-	delete(d.groups, g.key)
-	for _, id := range d.receivers[g.node.receiver] {
-		d.log.over(logKey{g.key, id}, now)
-	}
-}
-
-// view is an incident as it stands when it is told.
-type view struct {
-	key    string
-	labels map[string]string
-	node   *node
-	alerts []rules.Alert
-}
-
-// begin returns the incident as it stands now and keeps it until end.
-func (d *Dispatcher) begin(key string) (view, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	g, ok := d.groups[key]
-	if !ok {
-		return view{}, false
-	}
-	g.inFlight++
-	return view{key: key, labels: g.labels, node: g.node, alerts: g.snapshot()}, true
-}
-
-// end lets go of what begin kept.
-func (d *Dispatcher) end(key string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if g, ok := d.groups[key]; ok && g.inFlight > 0 {
-		g.inFlight--
-	}
 }

@@ -257,6 +257,29 @@ func TestMissingAlertResolvesOnlyWhileTheRulesSpeak(t *testing.T) {
 	h.want(t, "it is", "resolved: -A")
 }
 
+func TestSeverityRisesAndFalls(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	d := open(t, "", hookConfig(h))
+	warn, page := fires("A", "warning", t0, "pool", "chat"), fires("A", "critical", t0, "pool", "chat")
+	at := func(offset time.Duration, alerts ...rules.Alert) {
+		d.Dispatch(t.Context(), t0.Add(offset), alerts)
+		d.Tick(t.Context(), t0.Add(offset))
+	}
+	at(0, warn)
+	at(5*time.Second, warn)
+	h.want(t, "begins", "firing: +A")
+	at(65*time.Second, page)
+	h.want(t, "the same alert, worse", "firing: +A")
+	at(125*time.Second, ends(page, t0.Add(120*time.Second)), warn)
+	h.want(t, "better again", "firing: +A")
+	at(185*time.Second, ends(warn, t0.Add(180*time.Second)))
+	h.want(t, "over", "resolved: -A")
+	at(245*time.Second, warn, page)
+	at(250*time.Second, warn, page)
+	h.want(t, "two that are there together are two", "firing: +A +A")
+}
+
 func TestSendResolvedFalse(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -506,5 +529,35 @@ func BenchmarkDispatch(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		d.Dispatch(b.Context(), t0, alerts)
+	}
+}
+
+// TestContinueAndResolved routes an alert to two incidents, one of which is
+// already gone when it resolves.
+func TestContinueAndResolved(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	d := open(t, "", fmt.Sprintf(`
+route:
+  receiver: hook
+  routes:
+    - {matchers: [pool="chat"], group_by: [pool], group_interval: 1m, continue: true}
+    - {matchers: [pool="chat"], group_by: [alertname], group_wait: 10m}
+receivers: [{name: hook, webhook_configs: [{url: %q}]}]
+`, h.URL))
+	a := fires("A", "warning", t0, "pool", "chat")
+	first(a)(t, d, h)
+	h.want(t, "the quick route", "firing: +A")
+	over := ends(a, t0.Add(time.Minute))
+	d.Dispatch(t.Context(), t0.Add(2*time.Minute), []rules.Alert{over})
+	d.Tick(t.Context(), t0.Add(2*time.Minute))
+	h.want(t, "its end", "resolved: -A")
+	for offset := 3 * time.Minute; offset < 20*time.Minute; offset += time.Minute {
+		d.Dispatch(t.Context(), t0.Add(offset), []rules.Alert{over})
+		d.Tick(t.Context(), t0.Add(offset))
+	}
+	h.want(t, "the slow route has nothing to tell")
+	if len(d.groups) != 0 {
+		t.Errorf("%d groups are left", len(d.groups))
 	}
 }

@@ -20,7 +20,7 @@ type question struct {
 func (q question) reason() Reason {
 	firing := statusOf(q.alerts) == rules.StateFiring
 	switch {
-	case !firing && !q.open():
+	case len(q.alerts) == 0, !firing && !q.open():
 		return ReasonNone
 	case !firing:
 		return q.end()
@@ -59,15 +59,15 @@ func (q question) end() Reason {
 
 // compare holds the alerts that fire against those that were told.
 func (q question) compare() Reason {
+	if rank(worst(q.alerts)) > rank(worst(q.known.Sent.Alerts)) {
+		return ReasonSeverity
+	}
 	told := firingKeys(q.known.Sent.Alerts)
 	reason := ReasonNone
 	for _, a := range q.alerts {
 		if a.State == rules.StateFiring && !told[a.Key()] {
 			reason = ReasonNewAlerts
 		}
-	}
-	if rank(worst(q.alerts)) > rank(worst(q.known.Sent.Alerts)) {
-		return ReasonSeverity
 	}
 	if reason != ReasonNone || !q.traits.sendResolved {
 		return reason

@@ -45,6 +45,39 @@ func (g *group) take(a rules.Alert, now time.Time) {
 	g.alerts[a.Key()] = held{alert: a, seen: now}
 }
 
+// supersede drops the alerts whose place another one has taken: the same labels
+// but for the severity, which is how a rule says that something got worse. Two
+// that the rules mention at the same time are two alerts.
+func (g *group) supersede(now time.Time) {
+	current := func(h held) bool { return h.alert.State == rules.StateFiring && h.seen.Equal(now) }
+	present, old := map[string]bool{}, false
+	for _, h := range g.alerts {
+		old = old || !current(h)
+	}
+	if !old {
+		return
+	}
+	for _, h := range g.alerts {
+		if current(h) {
+			present[identity(h.alert)] = true
+		}
+	}
+	maps.DeleteFunc(g.alerts, func(_ string, h held) bool { return !current(h) && present[identity(h.alert)] })
+}
+
+// identity is the alert's key without its severity.
+func identity(a rules.Alert) string {
+	a.Labels = maps.Clone(a.Labels)
+	delete(a.Labels, "severity")
+	return a.Key()
+}
+
+// holds says whether the alert is in the group.
+func (g *group) holds(a rules.Alert) bool {
+	_, ok := g.alerts[a.Key()]
+	return ok
+}
+
 // due says that the group must be flushed. A next flush that is further away
 // than any interval is the mark of a clock that was set back.
 func (g *group) due(now time.Time) bool {
@@ -80,6 +113,136 @@ func (g *group) snapshot() []rules.Alert {
 	}
 	slices.SortStableFunc(out, compareAlerts)
 	return out
+}
+
+// take puts one alert into its groups. One that resolved and is not in a group is
+// none of our business: nobody was told of it. The caller holds mu.
+func (d *Dispatcher) take(a rules.Alert, now time.Time) {
+	firing := a.State == rules.StateFiring
+	for _, n := range d.tree.match(a.Labels) {
+		g := d.groupFor(n, a, firing)
+		if g == nil || !firing && !g.holds(a) {
+			continue
+		}
+		if g.nextFlush.IsZero() {
+			g.nextFlush = now.Add(g.node.groupWait)
+		}
+		g.unseen = false
+		g.take(a, now)
+	}
+}
+
+// resolveMissing ends the alerts that the rules have not mentioned for a while.
+// The caller holds mu.
+func (d *Dispatcher) resolveMissing(g *group, now time.Time) {
+	for key, h := range g.alerts {
+		if h.alert.State != rules.StateFiring {
+			continue
+		}
+		if h.seen.IsZero() || h.seen.After(now) {
+			h.seen = now
+		}
+		if now.Sub(h.seen) >= d.resolveTimeout {
+			h.alert.State, h.alert.ResolvedAt = rules.StateResolved, now
+			g.unseen = false
+		}
+		g.alerts[key] = h
+	}
+}
+
+// groupFor returns the group of an alert at a node of the routing tree; one that
+// does not exist is made, or nil when create is false. The caller holds mu.
+func (d *Dispatcher) groupFor(n *node, a rules.Alert, create bool) *group {
+	lbls := n.groupLabels(a.Labels)
+	key := n.groupKey(lbls)
+	g, ok := d.groups[key]
+	if !ok && create {
+		g = &group{key: key, labels: lbls, node: n, alerts: map[string]held{}}
+		d.groups[key] = g
+	}
+	return g
+}
+
+// flushGroup hands one incident to the senders that have something to tell, and
+// forgets what everybody knows to be over. The caller holds mu.
+func (d *Dispatcher) flushGroup(g *group, now time.Time) {
+	alerts := g.snapshot()
+	told := map[string]bool{} // alerts that somebody believes to be firing
+	waiting, unknown := g.inFlight > 0, false
+	for _, id := range d.receivers[g.node.receiver] {
+		known := d.log.get(logKey{g.key, id})
+		if g.unseen && known.Intent == nil {
+			unknown = true
+			continue
+		}
+		if !known.Over {
+			maps.Copy(told, known.believed())
+		}
+		s := d.senders[id]
+		q := question{now: now, alerts: alerts, known: known, traits: s.traitsNow(), node: g.node}
+		if q.reason() != ReasonNone {
+			waiting = true
+			s.enqueue(g.key)
+		}
+	}
+	if unknown {
+		// Since the start the rules have not said how these alerts stand.
+		g.nextFlush = now.Add(max(g.node.groupWait, time.Second))
+		return
+	}
+	g.nextFlush = now.Add(g.node.groupInterval)
+	d.forget(g, now, told, waiting)
+}
+
+// forget drops resolved alerts that nobody believes to be firing, and the group
+// when it is over. The caller holds mu.
+func (d *Dispatcher) forget(g *group, now time.Time, told map[string]bool, waiting bool) {
+	switch {
+	case g.firing():
+		if g.inFlight == 0 {
+			maps.DeleteFunc(g.alerts, func(key string, h held) bool {
+				return h.alert.State == rules.StateResolved && !told[key]
+			})
+		}
+		return
+	case waiting && now.Sub(g.lastResolved()) <= giveUpAfter:
+		return
+	case waiting:
+		d.logger.Error("The end of an incident could not be told for too long and is given up", "incident", g.key)
+	}
+	delete(d.groups, g.key)
+	for _, id := range d.receivers[g.node.receiver] {
+		d.log.over(logKey{g.key, id}, now)
+	}
+}
+
+// view is an incident as it stands when it is told.
+type view struct {
+	key    string
+	labels map[string]string
+	node   *node
+	alerts []rules.Alert
+}
+
+// begin returns the incident as it stands now and keeps it until end.
+func (d *Dispatcher) begin(key string) (view, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g, ok := d.groups[key]
+	if !ok {
+		return view{}, false
+	}
+	g.inFlight++
+	return view{key: key, labels: g.labels, node: g.node, alerts: g.snapshot()}, true
+}
+
+// end lets go of what begin kept.
+func (d *Dispatcher) end(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if g, ok := d.groups[key]; ok && g.inFlight > 0 {
+		g.inFlight--
+	}
 }
 
 // compareAlerts orders firing before resolved, worse before better, older

@@ -184,8 +184,12 @@ func matchersText(ms []*amlabels.Matcher) string {
 }
 
 // match returns the nodes that take an alert with these labels: depth first,
-// left to right, stopping at the first that matches and does not continue.
+// left to right, stopping at the first that matches and does not continue. A
+// tree that is nil leads nowhere.
 func (n *node) match(lbls map[string]string) []*node {
+	if n == nil {
+		return nil
+	}
 	for _, m := range n.matchers {
 		if !m.Matches(lbls[m.Name]) {
 			return nil
