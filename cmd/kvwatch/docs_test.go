@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
 
+	"kvwatch/collector"
 	"kvwatch/rules"
 )
 
@@ -23,7 +28,7 @@ func TestMetricsDocument(t *testing.T) {
 	const file = "../../deploy/docs/metrics.md"
 	want := metricsDocument(t)
 	if *update {
-		if err := os.WriteFile(file, want, 0o644); err != nil { //nolint:gosec // a document that anybody may read
+		if err := os.WriteFile(file, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,38 +61,82 @@ Units are those of the name: ` + "`_seconds`, `_tokens`, `_ratio` (0 to 1), `_to
 	}
 	b.WriteString("\n## Of kvwatch itself\n\nBeside Go's and the process's own.\n\n| series | kind | labels | |\n|---|---|---|---|\n")
 	for _, m := range ownMetrics(t) {
-		fmt.Fprintf(&b, "| `%s` | %s | | %s |\n", m[0], m[1], cell(m[2]))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(m.Labels, ", "), cell(m.Help))
 	}
 	b.WriteString("\n## Alerts\n\nEach takes `for`, `severity`, `labels`, `disabled` and `time_scale` under `rules` in the configuration, and its own settings.\n")
 	for _, a := range registry.Alerts {
-		fmt.Fprintf(&b, "\n### %s\n\n%s Severity %s, for %s. [Runbook](../../rules/runbooks/%s.md).\n", a.Name, a.Help, a.Severity, a.For, a.Name)
+		fmt.Fprintf(&b, "\n### %s\n\n%s Severity %s, %s. [Runbook](../../rules/runbooks/%s.md).\n", a.Name, a.Help, a.Severity, hold(a.For), a.Name)
 		if len(a.Settings) == 0 {
 			continue
 		}
 		b.WriteString("\n| setting | default | |\n|---|---|---|\n")
 		for _, s := range a.Settings {
-			fmt.Fprintf(&b, "| `%s` | %v | %s |\n", s.Name, s.Default, cell(s.Help))
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, setting(s.Default), cell(s.Help))
 		}
 	}
 	return b.Bytes()
 }
 
-// ownMetrics gathers name, kind and help of what the daemon tells of itself.
-func ownMetrics(t *testing.T) [][3]string {
+// ownMetrics lists what a daemon that was just set up tells of itself.
+func ownMetrics(t *testing.T) []rules.RecordingInfo {
 	t.Helper()
-	reg := prometheus.NewRegistry()
-	newSelfMetrics(reg)
-	families, err := reg.Gather()
+	config, err := parseConfig("test", []byte(`
+scrape_configs: [{job_name: vllm, static_configs: [{targets: ["127.0.0.1:1"]}]}]
+receivers: [{name: terminal, terminal_configs: [{}]}]
+`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out [][3]string
-	for _, f := range families {
-		if strings.HasPrefix(f.GetName(), "kvwatch_") {
-			out = append(out, [3]string{f.GetName(), strings.ToLower(f.GetType().String()), f.GetHelp()})
-		}
+	d := newDaemon(daemonOptions{Config: config, StoragePath: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Stdout: io.Discard})
+	if err := d.setup(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	return out
+	defer func() {
+		if err := d.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	// No target was scraped yet; this one was.
+	scraped := prometheus.NewRegistry()
+	scraped.MustRegister(newScrapeDurations(func() []collector.TargetStatus {
+		return []collector.TargetStatus{{Job: "vllm", Instance: "127.0.0.1:1", LastScrape: time.Unix(1, 0)}}
+	}))
+	families, err := prometheus.Gatherers{d.registry, scraped}.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	derived := map[string]bool{}
+	for _, r := range rules.Registered().Recordings {
+		derived[r.Name] = true
+	}
+	var own []rules.RecordingInfo
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "kvwatch_") || derived[f.GetName()] {
+			continue
+		}
+		m := rules.RecordingInfo{Name: f.GetName(), Help: f.GetHelp(), Kind: strings.ToLower(f.GetType().String())}
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			m.Labels = append(m.Labels, l.GetName())
+		}
+		own = append(own, m)
+	}
+	return own
+}
+
+// hold spells how long a condition must hold.
+func hold(d time.Duration) string {
+	if d == 0 {
+		return "fires at once"
+	}
+	return "fires after " + model.Duration(d).String()
+}
+
+// setting spells a setting's default as one would write it.
+func setting(v any) string {
+	if d, ok := v.(time.Duration); ok {
+		return model.Duration(d).String()
+	}
+	return fmt.Sprint(v)
 }
 
 // cell keeps a text within its cell of a table.
