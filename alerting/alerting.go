@@ -85,7 +85,7 @@ func New(o Options) (*Dispatcher, error) {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	d := &Dispatcher{
-		logger:      logger.With("component", "alerting"),
+		logger:      logger,
 		externalURL: o.ExternalURL,
 		jitter:      o.Jitter,
 		timeout:     attemptTimeout,

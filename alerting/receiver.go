@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
 )
 
 // Receiver tells one place about incidents. Its Notify is never called twice at
@@ -173,10 +175,14 @@ func (c ReceiverConfig) MarshalYAML() (any, error) {
 // goType is how the YAML decoder names a Go type in its errors.
 var goType = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
-// plainError says what is wrong in the words of the file, not of its Go types.
+// plainError says what is wrong in one line and in the words of the file, not
+// of its Go types.
 func plainError(err error) error {
-	text := goType.ReplaceAllString(err.Error(), `unknown key "$1"`)
-	if text == err.Error() {
+	text := err.Error()
+	if te, ok := errors.AsType[*yaml.TypeError](err); ok {
+		text = strings.Join(te.Errors, "; ")
+	}
+	if text = goType.ReplaceAllString(text, `unknown key "$1"`); text == err.Error() {
 		return err
 	}
 	return errors.New(text)

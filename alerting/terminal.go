@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"kvwatch/rules"
 )
@@ -50,7 +51,31 @@ func (t *terminal) Notify(ctx context.Context, n Notification) (retry bool, err 
 	return false, nil
 }
 
-// terminalText lays a notification out for eighty columns and more.
+// terminalWidth is how many columns a statement may take.
+const terminalWidth = 88
+
+// wrapped breaks text between words; lines after the first begin with indent.
+func wrapped(text string, width int, indent string) string {
+	var b strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case column == 0:
+		case column+1+length > width:
+			b.WriteString("\n" + indent)
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += length
+	}
+	return b.String()
+}
+
+// terminalText lays a notification out for a hundred columns.
 func terminalText(n Notification) string {
 	if len(n.Alerts) == 0 {
 		return ""
@@ -68,7 +93,7 @@ func terminalText(n Notification) string {
 	fmt.Fprintf(&b, "\n%s %s: %s\n", symbol, word, title(n.Alerts))
 	row := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "  %-9s %s\n", name, text)
+			fmt.Fprintf(&b, "  %-9s %s\n", name, wrapped(text, terminalWidth, strings.Repeat(" ", 12)))
 		}
 	}
 	row("time", clock(n.Now))
