@@ -192,7 +192,8 @@ func statements(a rules.Alert) []line {
 func details(a rules.Alert) []line {
 	e := a.Evidence
 	out := []line{{"Against", e.Against}, {"Or else", strings.Join(e.RunnersUp, "; ")}, {"How sure", e.Confidence}}
-	if d := a.Annotations["description"]; e.Seen != "" && d != e.Seen && d != headline(a) {
+	// A description that is made of the evidence would say everything twice.
+	if d := a.Annotations["description"]; e.Seen != "" && !strings.Contains(d, e.Seen) {
 		out = append([]line{{"More", d}}, out...)
 	}
 	return notEmpty(out)
@@ -227,11 +228,11 @@ func numbers(a rules.Alert) []line {
 // links returns where to read on, in order; only http and https addresses.
 func links(n Notification, a rules.Alert) []line {
 	var out []line
-	for _, l := range []line{
-		{"Runbook", a.Annotations["runbook_url"]},
-		{"Dashboard", a.Annotations["dashboard_url"]},
-		{"kvwatch", n.ExternalURL},
-	} {
+	page, dashboard := n.ExternalURL, a.Annotations["dashboard_url"]
+	if strings.TrimSuffix(page, "/") == strings.TrimSuffix(dashboard, "/") {
+		dashboard = ""
+	}
+	for _, l := range []line{{"Runbook", a.Annotations["runbook_url"]}, {"Dashboard", dashboard}, {"kvwatch", page}} {
 		if strings.HasPrefix(l.text, "http://") || strings.HasPrefix(l.text, "https://") {
 			out = append(out, l)
 		}
