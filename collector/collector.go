@@ -66,6 +66,8 @@ type Collector struct {
 	// groups is what discovery last told, by job; nil before it told anything.
 	groups  map[string][]*targetgroup.Group
 	running map[string]*loop
+	// ended says that Run waits for the loops: none may begin any more.
+	ended bool
 	// complaints are the discovery's faults that were logged already.
 	complaints map[string]bool
 }
@@ -127,7 +129,7 @@ func New(o Options) (*Collector, error) {
 // Run scrapes until ctx is done and all loops have ended. It is called once.
 func (c *Collector) Run(ctx context.Context) error {
 	defer c.loops.Wait()
-	defer c.stopManager()
+	defer c.end()
 	c.loops.Go(func() { _ = c.manager.Run() })
 	if err := c.start(ctx); err != nil {
 		return err
@@ -146,6 +148,14 @@ func (c *Collector) Run(ctx context.Context) error {
 			c.mu.Unlock()
 		}
 	}
+}
+
+// end lets no more loops begin.
+func (c *Collector) end() {
+	c.stopManager()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
 }
 
 func (c *Collector) start(ctx context.Context) error {
@@ -175,7 +185,7 @@ func (c *Collector) Reload(g GlobalConfig, scrapes []ScrapeConfig) error {
 			defer j.client.CloseIdleConnections()
 		}
 	}
-	if c.ctx == nil {
+	if c.ctx == nil || c.ended {
 		return nil
 	}
 	c.sync()

@@ -23,7 +23,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 func openReal(t testing.TB) *Recording {
@@ -61,7 +60,7 @@ func TestRealRecording(t *testing.T) {
 			t.Errorf("%s comes after %s", r.Time, last)
 		}
 		last = r.Time
-		if up := r.Samples[len(r.Samples)-1]; up.Series.Labels.Get(labels.MetricName) != Up || (up.Value == 1) != (r.State == StateUp) {
+		if up := r.Samples[len(r.Samples)-1]; up.Series.Labels.Get(model.MetricNameLabel) != Up || (up.Value == 1) != (r.State == StateUp) {
 			t.Errorf("%s: the last sample is %v", r.State, up)
 		}
 		if r.State != StateUp && len(r.Samples) != 1 {
@@ -130,7 +129,7 @@ func TestReplayGivesTheTruth(t *testing.T) {
 		for _, one := range r.Samples {
 			name, seen := wanted[one.Series]
 			if !seen {
-				name = one.Series.Labels.Get(labels.MetricName)
+				name = one.Series.Labels.Get(model.MetricNameLabel)
 				if !slices.Contains([]string{VLLMKVUsage, VLLMWaiting, VLLMPromptTokens, VLLMPromptCached, VLLMCacheQueries, VLLMCacheHits}, name) {
 					name = ""
 				}
@@ -220,33 +219,35 @@ func (l layout) directory(t *testing.T) string {
 // archive writes the layout below a common folder.
 func (l layout) archive(t *testing.T, ending, below string) string {
 	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
+	moved := layout{}
 	for name, text := range l {
-		head := &tar.Header{Name: below + name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text))}
-		if err := w.WriteHeader(head); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, text); err != nil {
-			t.Fatal(err)
-		}
+		moved[below+name] = text
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	packed := gzipped(b.Bytes())
+	packed := gzipped(moved.tarball())
 	if ending == ".tar.zst" {
 		zw, err := zstd.NewWriter(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		packed = zw.EncodeAll(b.Bytes(), nil)
+		packed = zw.EncodeAll(moved.tarball(), nil)
 	}
 	path := filepath.Join(t.TempDir(), "recording"+ending)
 	if err := os.WriteFile(path, packed, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// tarball writes to memory, where nothing fails.
+func (l layout) tarball() []byte {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, text := range l {
+		_ = w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(text))})
+		_, _ = io.WriteString(w, text)
+	}
+	_ = w.Close()
+	return b.Bytes()
 }
 
 // small is a recording with every kind of file, good and bad.
@@ -438,14 +439,21 @@ func TestServedRecording(t *testing.T) {
 		state State
 		want  float64 // running
 	}{
-		{999, StateDown, 0}, {1000, StateUp, 1}, {1999, StateUp, 1}, {2500, StateUp, 2}, {3000, StateDown, 0},
-		{6000, StateNotMetrics, 0}, {7000, StateDown, 0}, {9000, StateUp, 3}, {90_000, StateUp, 3},
+		{999, StateDown, 0},
+		{1000, StateUp, 1},
+		{1999, StateUp, 1},
+		{2500, StateUp, 2},
+		{3000, StateDown, 0},
+		{6000, StateNotMetrics, 0},
+		{7000, StateDown, 0},
+		{9000, StateUp, 3},
+		{90_000, StateUp, 3},
 	} {
 		now.Store(tt.ms)
 		round := r.last(t, time.UnixMilli(tt.ms))
 		running := 0.0
 		for _, s := range round.Samples {
-			if round.State == StateUp && s.Series.Labels.Get(labels.MetricName) == VLLMRunning {
+			if round.State == StateUp && s.Series.Labels.Get(model.MetricNameLabel) == VLLMRunning {
 				running = s.Value
 			}
 		}
@@ -468,4 +476,27 @@ func BenchmarkReplay(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// FuzzArchive holds the reading of a recording to errors instead of panics.
+func FuzzArchive(f *testing.F) {
+	for _, l := range []layout{small(), {"a/1.prom": "x"}, {"targets.yml": "a: {job: x}", "a/1.down": "timeout: late"}} {
+		f.Add(l.tarball())
+	}
+	f.Add([]byte("no archive"))
+	f.Fuzz(func(t *testing.T, archive []byte) {
+		path := filepath.Join(t.TempDir(), "recording.tar.gz")
+		if err := os.WriteFile(path, gzipped(archive), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := OpenRecording(path)
+		if err != nil {
+			return
+		}
+		defer rec.Close()
+		n := 0
+		if err := rec.Replay(t.Context(), func(*Round) error { n++; return nil }); err != nil || n != len(rec.entries) {
+			t.Errorf("%d of %d rounds, %v", n, len(rec.entries), err)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -34,7 +35,7 @@ func newRounds(t Target, limits Limits) *rounds {
 		target: &t,
 		limits: limits,
 		reader: newReaderOf(t, limits),
-		up:     &Series{Labels: labels.NewBuilder(t.Labels).Set(labels.MetricName, Up).Labels()},
+		up:     &Series{Labels: labels.NewBuilder(t.Labels).Set(model.MetricNameLabel, Up).Labels()},
 	}
 }
 

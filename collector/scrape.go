@@ -68,6 +68,11 @@ func (s *targetScraper) scrape(ctx context.Context, now time.Time) {
 
 // fetch makes the request and reads what comes back.
 func (s *targetScraper) fetch(ctx context.Context, now time.Time) (round *Round, info pageInfo, redirected bool) {
+	defer func() {
+		if p := recover(); p != nil { // one target must not take the others down
+			round = s.rounds.failed(pageFailure(&panicError{value: p, stack: stack()}), now)
+		}
+	}()
 	explain := func(err error) failure { return explainBody(err, s.found.timeout) }
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.found.address, http.NoBody)
 	if err != nil {

@@ -173,15 +173,23 @@ func TestStates(t *testing.T) {
 		}, change: func(c *ScrapeConfig) {
 			c.HTTPClientConfig.BasicAuth = &config.BasicAuth{Username: "me", Password: secretKey}
 		}},
-		{name: "401 without key", handler: write(401, `{"error": "no key"}`), state: StateUnauthorised,
-			reason: "wants a key (HTTP 401): set authorization.credentials_file; LiteLLM's /metrics needs a key by default"},
-		{name: "401 with key", handler: write(401, "bad key "+secretKey), change: withKey, state: StateUnauthorised,
-			reason: "refuses the key (HTTP 401): check the job's authorization.credentials_file"},
+		{
+			name: "401 without key", handler: write(401, `{"error": "no key"}`), state: StateUnauthorised,
+			reason: "wants a key (HTTP 401): set authorization.credentials_file; LiteLLM's /metrics needs a key by default",
+		},
+		{
+			name: "401 with key", handler: write(401, "bad key "+secretKey), change: withKey, state: StateUnauthorised,
+			reason: "refuses the key (HTTP 401): check the job's authorization.credentials_file",
+		},
 		{name: "403", handler: write(403, ""), state: StateUnauthorised, reason: "may not read the page (HTTP 403)"},
-		{name: "404", handler: write(404, ""), state: StateNotFound,
-			reason: "no page at /metrics (HTTP 404): metrics are not enabled, or metrics_path is wrong"},
-		{name: "404 of a gateway", handler: write(404, ""), change: func(c *ScrapeConfig) { c.Source = SourceLiteLLM },
-			state: StateNotFound, reason: `callbacks: ["prometheus"]`},
+		{
+			name: "404", handler: write(404, ""), state: StateNotFound,
+			reason: "no page at /metrics (HTTP 404): metrics are not enabled, or metrics_path is wrong",
+		},
+		{
+			name: "404 of a gateway", handler: write(404, ""), change: func(c *ScrapeConfig) { c.Source = SourceLiteLLM },
+			state: StateNotFound, reason: `callbacks: ["prometheus"]`,
+		},
 		{name: "503", handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -220,8 +228,10 @@ func TestStates(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(gzipped(bytes.Repeat([]byte("# nothing\n"), 1<<15)))
 		}, change: limited, state: StateTooLarge, reason: "body_size_limit"},
-		{name: "too many series", handler: write(200, smallPage(1)), change: func(c *ScrapeConfig) { c.SampleLimit = 1 },
-			state: StateTooLarge, reason: "sample_limit"},
+		{
+			name: "too many series", handler: write(200, smallPage(1)), change: func(c *ScrapeConfig) { c.SampleLimit = 1 },
+			state: StateTooLarge, reason: "sample_limit",
+		},
 		{name: "NaN and Inf", handler: write(200, smallPage(1)+
 			"# TYPE vllm:kv_cache_usage_perc gauge\nvllm:kv_cache_usage_perc{engine=\"0\",model_name=\"m\"} NaN\n"+
 			"# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} +Inf\n"), state: StateUp},
@@ -259,7 +269,7 @@ func limited(c *ScrapeConfig) { c.BodySizeLimit = 10_000 }
 
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1" // a port that no test can be given
+	const nobody = "127.0.0.1:1"         // a port that no test can be given
 	answer := func(text string) string { // a server that is none of HTTP
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
