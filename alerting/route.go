@@ -61,10 +61,12 @@ func (r *Route) UnmarshalYAML(unmarshal func(any) error) error {
 	if err := unmarshal(&times); err != nil {
 		return plainError(err)
 	}
-	for key, l := range map[string]later{
+	given := map[string]later{
 		"group_wait": times.GroupWait, "group_interval": times.GroupInterval, "repeat_interval": times.RepeatInterval,
-	} {
+	}
+	for _, key := range sortedNames(given) {
 		var d model.Duration
+		l := given[key]
 		if l.decode == nil {
 			continue
 		}
