@@ -262,6 +262,7 @@ func recordedPools() []rules.Recorded {
 		known(poolLabels("kvwatch_pool_queue_waiting_requests", "agents", model, "reason", "capacity"), 11, collector.VLLMWaitingByReason),
 		known(poolLabels("kvwatch_pool_queue_waiting_requests", "agents", model, "reason", "deferred"), 1, collector.VLLMWaitingByReason),
 		summary(poolLabels("kvwatch_pool_ttft_seconds", "agents", model), collector.VLLMTTFT, 3.1, 9.8, 14.2, 21),
+		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "models/chat", "chat-8b", "window", "1m"), 0.63, cachedFrom),
 		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "models/chat", "chat-8b", "window", "5m"), 0.62, cachedFrom),
 		unknown(poolLabels("kvwatch_pool_prefix_cache_hit_ratio_baseline", "models/chat", "chat-8b"), "learning: 3 of 6 hours"),
 		known(poolLabels("kvwatch_pool_kv_usage_ratio", "models/chat", "chat-8b"), 0.12, collector.VLLMKVUsage),

@@ -45,11 +45,11 @@ func summarise(targets []collector.TargetStatus) targetSummary {
 		if t.LastScrape.After(last) {
 			last = t.LastScrape
 		}
-		switch t.State {
-		case collector.StateUp:
+		if t.State == collector.StateUp {
 			s.Up++
 			continue
-		case collector.StateUnknown, "":
+		}
+		if health(t.State) == "unknown" {
 			s.Unknown++
 		}
 		s.NotUp = append(s.NotUp, targetView{

@@ -126,9 +126,9 @@ func trust(q rules.Quality, coverage float64) string {
 		return ""
 	case rules.QualityPartial:
 		if coverage > 0 {
-			return fmt.Sprintf("covers %.0f %% of the requests", coverage*100)
+			return fmt.Sprintf("partial: covers %.0f %%", coverage*100)
 		}
-		return "covers a part of the requests"
+		return "partial"
 	case rules.QualityStale:
 		return "stale: no fresh scrape"
 	case rules.QualityReset:

@@ -32,7 +32,7 @@ type Options struct {
 	ExternalURL string
 	// Demo says that the fleet is simulated; a banner tells so.
 	Demo bool
-	// TimeScaleNote ends the banner's sentence: "rules run 20 times faster".
+	// TimeScaleNote says how fast the rules run: "20 times faster".
 	TimeScaleNote string
 	// Interval is the scrape interval, at which the page refreshes; 0 is 15 s.
 	Interval time.Duration
@@ -178,7 +178,7 @@ func (p *page) failure(w http.ResponseWriter, status int, errorType, text string
 func (p *page) answer(w http.ResponseWriter, status int, r response) {
 	body, err := json.Marshal(r)
 	if err != nil {
-		p.o.Logger.Error("cannot encode an answer", "error", err)
+		p.o.Logger.Error("cannot encode an answer", "err", err)
 		http.Error(w, "cannot encode the answer; the log says why", http.StatusInternalServerError)
 		return
 	}
@@ -191,6 +191,6 @@ func (p *page) answer(w http.ResponseWriter, status int, r response) {
 // write sends a body. A client that went away is its own affair: debug level.
 func (p *page) write(w http.ResponseWriter, body []byte) {
 	if _, err := w.Write(body); err != nil {
-		p.o.Logger.Debug("an answer was not taken", "error", err)
+		p.o.Logger.Debug("an answer was not taken", "err", err)
 	}
 }

@@ -97,7 +97,7 @@ func TestFleet(t *testing.T) {
 	if reset.Value == nil || reset.Trust != "a counter restarted inside the window" {
 		t.Errorf("a ratio over a restart = %+v, want its value and what to think of it", reset)
 	}
-	if len(f.Gateways) != 1 || f.Gateways[0].Values["gateway_overhead_seconds:0.5"].Trust != "covers 2 % of the requests" {
+	if len(f.Gateways) != 1 || f.Gateways[0].Values["gateway_overhead_seconds:0.5"].Trust != "partial: covers 2 %" {
 		t.Errorf("gateways = %+v, want one, with the coverage of its overhead", f.Gateways)
 	}
 	if len(f.Alerts.Firing) != 2 || f.Alerts.Firing[0].Name != "PrefixCacheCollapse" || f.Alerts.Firing[0].Runbook != "runbooks/PrefixCacheCollapse" {

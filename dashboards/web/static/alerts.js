@@ -4,19 +4,24 @@ import { ago, clock, duration, plural } from "./format.js";
 
 // wholeCards is how many alerts show their evidence unasked; a flood of alerts
 // must not push the charts out of reach.
-const wholeCards = 3;
+const wholeCards = 2;
 
 // alerts renders the whole section.
 export function alerts(fleet) {
   const { firing, pending, resolved } = fleet.alerts;
   return [
     headline(fleet, firing, pending),
-    firing.map((a, i) => card(a, fleet.now, i < wholeCards)),
+    firing.map((a, i) => card(a, fleet.now, i < wholeCards && !covered(a, firing))),
     pending.length > 0 && h("div", { class: "minor", "data-key": "pending" },
       h("h3", null, "Pending"), h("ul", null, pending.map((a) => line(a, fleet.now)))),
     resolved.length > 0 && h("details", { class: "minor", "data-key": "resolved", open: firing.length === 0 },
       h("summary", null, `Resolved lately (${resolved.length})`), h("ul", null, resolved.map((a) => line(a, fleet.now)))),
   ];
+}
+
+// covered tells an early warning whose page has come: it says the same again.
+function covered(alert, firing) {
+  return alert.alertname === "PrefixCacheMissRising" && firing.some((a) => a.alertname === "PrefixCacheCollapse" && a.pool === alert.pool);
 }
 
 function headline(fleet, firing, pending) {

@@ -17,8 +17,8 @@ const place = (id) => document.getElementById(id);
 const state = {
   fleet: null,
   recent: {},
-  seconds: 3600, // how far back the charts look
-  view: { open: new Set(), whole: new Set() },
+  seconds: 0, // how far back the charts look; 0 until the first answer
+  view: { open: new Set(), whole: new Set(), window: "5m" },
   charts: new Map(), // by the element that holds them
   troubles: new Map(), // what does not work now, in words, by what it concerns
   next: 0,
@@ -44,14 +44,8 @@ window.addEventListener("unhandledrejection", (e) => failed(e.reason));
 // refresh asks for the present and draws it; then it waits one interval.
 async function refresh() {
   clearTimeout(state.next);
-  try {
-    state.fleet = await api.fleet();
-    trouble("fleet", null);
-  } catch (e) {
-    const since = state.fleet ? ` What you see is of ${new Date(state.fleet.now).toLocaleTimeString("en-GB")}.` : "";
-    trouble("fleet", `${e.message}. The page tries again by itself.${since}`);
-  }
-  if (state.fleet) {
+  if (await askFleet()) {
+    if (!state.seconds) choose(fleetRange(state.fleet));
     render();
     try {
       await Promise.all([drawCharts(), askRecent()]);
@@ -64,6 +58,34 @@ async function refresh() {
   state.next = setTimeout(refresh, Math.max(2, state.fleet?.interval_seconds ?? 5) * 1000);
 }
 
+// fleetRange is how far back the charts look at first: a demo has no past.
+function fleetRange(fleet) {
+  return fleet.demo ? 900 : 3600;
+}
+
+// choose sets how far back the charts look.
+function choose(seconds) {
+  state.seconds = seconds;
+  state.view.window = seconds <= 900 ? "1m" : "5m";
+  for (const b of document.querySelectorAll("[data-range]")) b.setAttribute("aria-pressed", String(Number(b.dataset.range) === seconds));
+}
+
+// askFleet asks for the present. While there is none, what stands on the page
+// is old, and looks so: a green "No alert" must not outlive its truth.
+async function askFleet() {
+  try {
+    state.fleet = await api.fleet();
+    trouble("fleet", null);
+    delete root.dataset.old;
+    return true;
+  } catch (e) {
+    const since = state.fleet ? ` What you see is of ${new Date(state.fleet.now).toLocaleTimeString("en-GB")}.` : "";
+    trouble("fleet", `${e.message}. The page tries again by itself.${since}`);
+    root.dataset.old = "true";
+    return false;
+  }
+}
+
 async function askRecent() {
   state.recent = await recent(state.fleet, state.seconds);
   render();
@@ -71,12 +93,12 @@ async function askRecent() {
 
 function render() {
   const { fleet, view } = state;
-  const range = document.querySelector("[data-range][aria-pressed=true]").textContent;
+  const range = duration(state.seconds);
   place("version").textContent = fleet.version;
   document.title = fleet.alerts.firing.length > 0 ? `(${fleet.alerts.firing.length}) kvwatch` : "kvwatch";
   show(place("state"), chips(fleet));
   place("demo").hidden = !fleet.demo;
-  if (fleet.demo) show(place("demo"), icon("info"), h("span", null, ["Demo: simulated fleet", fleet.note].filter(Boolean).join(", "), "."));
+  if (fleet.demo) show(place("demo"), icon("info"), h("span", null, fleet.note ? `Demo: simulated fleet, rules run ${fleet.note}.` : "Demo: simulated fleet."));
   // While nothing fires, the distance from firing is what there is to see.
   const quiet = fleet.alerts.firing.length === 0;
   show(place("alerts"), alerts(fleet), quiet && detectors(fleet));
@@ -93,10 +115,11 @@ function render() {
 function chips(fleet) {
   const { total, up, unknown, last_scrape: last } = fleet.targets;
   const well = total > 0 && up === total;
+  const late = last && ago(last, fleet.now) > 3 * fleet.interval_seconds;
   return [
     h(well ? "span" : "a", { class: `chip ${well ? "ok" : "warning"}`, href: well ? null : "#targets", "data-key": "targets" },
       icon(well ? "ok" : "warning"), `${up} of ${plural(total, "target")} up`, unknown > 0 && `, ${unknown} not scraped yet`),
-    h("span", { class: "chip", "data-key": "last" }, last ? `last scrape ${duration(ago(last, fleet.now))} ago` : "nothing scraped yet"),
+    h("span", { class: `chip ${late ? "warning" : ""}`, "data-key": "last" }, late && icon("warning"), last ? `last scrape ${duration(ago(last, fleet.now))} ago` : "nothing scraped yet"),
   ];
 }
 
@@ -137,7 +160,7 @@ async function drawChart(host) {
   const pool = state.fleet.pools.find((p) => p.name === host.dataset.pool);
   if (!pool) return;
   if (!state.charts.has(host)) state.charts.set(host, new PoolCharts(host));
-  await state.charts.get(host).draw(pool, state.fleet, state.seconds);
+  await state.charts.get(host).draw(pool, state.fleet, state.seconds, state.view.window);
 }
 
 const actions = {
@@ -166,8 +189,7 @@ function toggle(set, key) {
 document.addEventListener("click", (event) => {
   const range = event.target.closest("[data-range]");
   if (range) {
-    for (const b of document.querySelectorAll("[data-range]")) b.setAttribute("aria-pressed", String(b === range));
-    state.seconds = Number(range.dataset.range);
+    choose(Number(range.dataset.range));
     refresh();
     return;
   }

@@ -8,7 +8,7 @@ export function number(value, unit) {
   if (value === null || value === undefined || !Number.isFinite(value)) return dash;
   switch (unit) {
     case "ratio":
-      return `${digits(value * 100, value < 0.0995 ? 1 : 0)} %`;
+      return `${digits(value * 100, value < 0.0995 ? 1 : 0).replace(/\.0$/, "")} %`;
     case "seconds":
       return seconds(value);
     case "tokens/s":

@@ -38,7 +38,7 @@ function overhead(values) {
   const text = p95?.value != null ? `${number(p50?.value, "seconds")} / ${number(p95.value, "seconds")}` : dash;
   let note = p50?.reason ?? "";
   if (coverage?.value != null) note = `measured for ${number(coverage.value, "ratio")} of the requests${coverage.value < 0.2 ? ": streamed calls carry none" : ""}`;
-  return tile("Overhead p50 / p95", p95 ?? p50, { text, note });
+  return tile("Overhead p50 / p95", { ...(p95 ?? p50), trust: coverage?.value != null ? "" : (p95 ?? p50)?.trust }, { text, note });
 }
 
 function counted(title, total, recent, rangeText) {

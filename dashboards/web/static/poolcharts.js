@@ -18,13 +18,12 @@ export class PoolCharts {
   }
 
   // draw asks history for the pool and shows what it answers.
-  async draw(pool, fleet, seconds) {
+  async draw(pool, fleet, seconds, ratioWindow) {
     const window = { end: Date.parse(fleet.now) / 1000, seconds };
-    const short = seconds <= 900 ? "1m" : "5m";
     const many = pool.engines.length >= manyEngines;
     const names = "prefix_cache_hit_ratio|kv_usage_ratio|queue_waiting_requests";
-    const own = `{__name__=~"kvwatch_pool_(${names}|prefix_cache_hit_ratio_baseline|ttft_seconds)",pool=${quote(pool.name)},window=~"|${short}",quantile=~"|0.5|0.95"}`;
-    const each = `{__name__=~"kvwatch_(${names})",${members(pool.engines)},window=~"|${short}"}`;
+    const own = `{__name__=~"kvwatch_pool_(${names}|prefix_cache_hit_ratio_baseline|ttft_seconds)",pool=${quote(pool.name)},window=~"|${ratioWindow}",quantile=~"|0.5|0.95"}`;
+    const each = `{__name__=~"kvwatch_(${names})",${members(pool.engines)},window=~"|${ratioWindow}"}`;
     const asked = [queryRange(own, window, fleet.interval_seconds)];
     if (pool.engines.length > 0) {
       for (const expression of many ? [`min by (__name__) (${each})`, `max by (__name__) (${each})`] : [each]) {
@@ -45,7 +44,7 @@ export class PoolCharts {
     const nameless = spans.map((s) => ({ ...s, name: "" }));
 
     this.hit.draw({
-      times, spans, title: `Prefix-cache hit rate, ${short === "1m" ? "1 min" : "5 min"} window`,
+      times, spans, title: `Prefix-cache hit rate, ${ratioWindow.replace("m", " min")} window`,
       lines: [
         ...engineLines("prefix_cache_hit_ratio"),
         { label: "usual (baseline)", role: "baseline", points: poolLine("prefix_cache_hit_ratio_baseline") },

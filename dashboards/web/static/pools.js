@@ -8,7 +8,8 @@ import { meter, provenance, stateBadge, tile } from "./tiles.js";
 const fewRows = 24;
 
 // pools renders the section. `view` holds what the reader opened (open rows,
-// whole tables) and `recent` what was counted within the time shown.
+// whole tables) and the window of the hit rates; `recent` what was counted
+// within the time shown.
 export function pools(fleet, recent, view) {
   if (fleet.pools.length === 0 && fleet.unpooled.length === 0) {
     return h("p", { class: "empty", "data-key": "empty" }, fleet.targets.up > 0
@@ -38,13 +39,13 @@ function poolSection(pool, severity, recent, view) {
       h("small", { class: "muted" }, pool.model_name),
       severity && h("span", { class: `badge ${severity}` }, icon(severity), severity)),
     pool.problem && h("p", { class: "problem" }, icon("warning"), pool.problem),
-    h("div", { class: "tiles" }, poolTiles(pool.values, baseline, severity)),
+    h("div", { class: "tiles" }, poolTiles(pool.values, baseline, severity, view.window)),
     h("div", { class: "charts", "data-keep": true, "data-pool": pool.name, "data-key": "charts" }),
     engines(pool.name, pool.engines, baseline, recent, view));
 }
 
-function poolTiles(values, baseline, severity) {
-  const hit = values["prefix_cache_hit_ratio:5m"];
+function poolTiles(values, baseline, severity, window) {
+  const hit = values[`prefix_cache_hit_ratio:${window}`];
   const usual = values.prefix_cache_hit_ratio_baseline;
   const excess = values.reprefill_excess_prompts;
   const capacity = values.kv_capacity_tokens;
@@ -53,7 +54,7 @@ function poolTiles(values, baseline, severity) {
   const p50 = values["ttft_seconds:0.5"] ?? values.ttft_seconds;
   const p95 = values["ttft_seconds:0.95"];
   return [
-    tile("Hit rate, 5 min", hit, {
+    tile(`Hit rate, ${window.replace("m", " min")}`, hit, {
       note: baseline != null ? `usual ${number(baseline, "ratio")}` : `usual: ${usual?.reason ?? "not known"}`,
       bar: hit?.value, mark: baseline, state: severity && hit?.value < baseline ? severity : "",
     }),
