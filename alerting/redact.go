@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"kvwatch/rules"
@@ -34,9 +33,6 @@ var (
 
 // keyHashLength is the length of LiteLLM's hashed keys, SHA-256 in hexadecimal.
 const keyHashLength = 64
-
-// firstEphemeralPort is where Linux begins to number the ports of clients.
-const firstEphemeralPort = 32768
 
 // clean returns a copy of the alert that can be shown, logged and written down:
 // nothing in it looks like a person's e-mail, a client's address or a key, and
@@ -84,8 +80,9 @@ func clean(a rules.Alert) (out rules.Alert, changed []string) {
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // redact replaces what looks like an e-mail address, a client's IP address or a
-// key. An address with a server's port, or in a URL, is a target's and stays:
-// it says which replica an alert is about.
+// key. An address with a port, or in a URL, is a target's and stays: it says
+// which replica an alert is about. The addresses of clients that a gateway's
+// labels hold come without a port.
 func redact(s string) string {
 	if strings.Contains(s, "@") {
 		s = eMail.ReplaceAllString(s, redacted)
@@ -145,11 +142,8 @@ func redactAddress(s string) string {
 	if len(s) < len("1.2.3.4") {
 		return s
 	}
-	if ap, err := netip.ParseAddrPort(s); err == nil {
-		if ap.Port() < firstEphemeralPort {
-			return s
-		}
-		return redacted + ":" + strconv.Itoa(int(ap.Port()))
+	if _, err := netip.ParseAddrPort(s); err == nil {
+		return s
 	}
 	if _, err := netip.ParseAddr(strings.Trim(s, "[]")); err != nil {
 		return s
