@@ -185,7 +185,7 @@ func (r *registry) named(name string) *source {
 	return nil
 }
 
-// hasAnyPrefix is bytes.HasPrefix for several.
+// hasAnyPrefix is bytes.HasPrefix for several prefixes.
 func hasAnyPrefix(name []byte, prefixes ...string) bool {
 	for _, p := range prefixes {
 		if len(name) >= len(p) && string(name[:len(p)]) == p {

@@ -3,15 +3,21 @@ package collector
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
+
+// maxNames is how many names of a page are remembered for the next one.
+const maxNames = 10_000
 
 // page is what is known of the page that is being read.
 type page struct {
 	openMetrics bool
-	// last is the name of the last line and lastName what it is read as, nil
-	// when it is not wanted: the lines of a family follow each other.
-	last     []byte
-	lastName *sampleName
+	// last is the name of the last line: the lines of a family follow each other.
+	last seenName
+	// order holds the names of the page before, and of this one as far as it was
+	// read, in their order; next is where the next one should be.
+	order []seenName
+	next  int
 	// best is each family's best exposed name so far; ranked says that one had several.
 	best   []*sampleName
 	ranked bool
@@ -37,6 +43,18 @@ type page struct {
 	births  []birth
 }
 
+// seenName is a name on a page. It is read as nil when it is not wanted.
+type seenName struct {
+	text   string
+	readAs *sampleName
+}
+
+// begins says whether the sample line begins with the name.
+func (n seenName) begins(line []byte) bool {
+	end := len(n.text)
+	return end > 0 && end < len(line) && (line[end] == '{' || line[end] == ' ') && string(line[:end]) == n.text
+}
+
 // sourceSeen is what a page holds of one source.
 type sourceSeen struct {
 	wanted int
@@ -54,7 +72,7 @@ type birth struct {
 func (pg *page) reset(openMetrics bool) {
 	clear(pg.best)
 	clear(pg.kinds)
-	*pg = page{openMetrics: openMetrics, last: pg.last[:0], best: pg.best, kinds: pg.kinds, births: pg.births[:0]}
+	*pg = page{openMetrics: openMetrics, order: pg.order, best: pg.best, kinds: pg.kinds, births: pg.births[:0]}
 }
 
 // score orders the sources that a page could be of.
@@ -110,8 +128,11 @@ func (pg *page) declare(name []byte) {
 	}
 }
 
-// name notes to which sources a name points.
+// name notes to which sources a name points, while nothing better does.
 func (pg *page) name(name []byte) {
+	if pg.sourced {
+		return
+	}
 	for i, src := range registered.sources {
 		seen := &pg.kinds[i]
 		seen.named = seen.named || src.owns(name)
@@ -121,35 +142,56 @@ func (pg *page) name(name []byte) {
 
 // nameOf finds what a sample line is read as; nil for a line that is not
 // wanted, false for one that is none. Of the lines that are not wanted only the
-// first of each name is looked at.
+// first of each name is looked at, and not even that where the page before had
+// the same name in the same place.
 func (pg *page) nameOf(line []byte) (*sampleName, bool) {
-	if n := len(pg.last); n > 0 && n < len(line) && (line[n] == '{' || line[n] == ' ') && bytes.Equal(line[:n], pg.last) {
-		return pg.lastName, true
+	if pg.last.begins(line) {
+		return pg.last.readAs, true
 	}
+	if pg.next < len(pg.order) && pg.order[pg.next].begins(line) {
+		pg.follow(pg.order[pg.next], line)
+		return pg.last.readAs, true
+	}
+	pg.last = seenName{}
 	n := nameEnd(line)
-	if n == 0 && line[0] == '{' { // a name in quotes is none of ours
+	switch {
+	case n == 0 && line[0] == '{': // a name in quotes is none of ours
 		_, _, err := decodeSeries(append(bytes.Clone(line), '\n'), pg.openMetrics)
 		if err == nil {
 			pg.good++
 		}
 		return nil, err == nil
-	}
-	if n == 0 || n == len(line) || line[n] != '{' && line[n] != ' ' && line[n] != '\t' {
-		pg.last = pg.last[:0]
+	case n == 0 || n == len(line) || line[n] != '{' && !isBlank(line[n]):
 		return nil, false
 	}
-	pg.last = append(pg.last[:0], line[:n]...)
-	pg.lastName = registered.samples[string(pg.last)]
-	if pg.lastName != nil {
-		return pg.lastName, true
-	}
-	if !looksLikeSample(line, n) {
-		pg.last = pg.last[:0]
+	readAs, ok := registered.samples[string(line[:n])]
+	if !ok && !looksLikeSample(line, n) {
 		return nil, false
 	}
-	pg.good++
-	pg.name(line[:n])
-	return nil, true
+	name := seenName{text: string(line[:n]), readAs: readAs}
+	pg.remember(name)
+	pg.follow(name, line)
+	return readAs, true
+}
+
+// remember notes that a name is not where it was on the page before.
+func (pg *page) remember(name seenName) {
+	if pg.next < len(pg.order) {
+		pg.order = slices.Delete(pg.order, pg.next, len(pg.order))
+	}
+	if pg.next < maxNames {
+		pg.order = append(pg.order, name)
+	}
+}
+
+// follow goes on to the lines of a name, of which this is the first.
+func (pg *page) follow(name seenName, line []byte) {
+	pg.last = name
+	pg.next++
+	if name.readAs == nil {
+		pg.good++
+		pg.name(line[:len(name.text)])
+	}
 }
 
 // looksLikeSample is a short look at a line that is not wanted, with an
@@ -232,6 +274,11 @@ func (p *pageReader) judgeFamilies(src *source) error {
 	if pg.foreign > 0 {
 		return &PageError{StateNoMetrics, "the page is a router's that repeats the series of its engines; scrape the engines themselves"}
 	}
+	for i, other := range registered.sources {
+		if other != src && pg.kinds[i].wanted > 0 {
+			return &PageError{StateNoMetrics, fmt.Sprintf("the page is of a %s server but the target's source is %s; correct the source", other.name, src.name)}
+		}
+	}
 	was := src
 	if was == nil {
 		was = p.source
@@ -239,11 +286,6 @@ func (p *pageReader) judgeFamilies(src *source) error {
 	if was != nil {
 		if seen := pg.kinds[was.id]; seen.remains && !seen.named {
 			return &PageError{StateMetricsDisabled, "the server runs but exposes no " + was.name + " metrics; start it without --disable-log-stats"}
-		}
-	}
-	for i, other := range registered.sources {
-		if other != src && pg.kinds[i].wanted > 0 {
-			return &PageError{StateNoMetrics, fmt.Sprintf("the page is of a %s server but the target's source is %s; correct the source", other.name, src.name)}
 		}
 	}
 	return &PageError{StateNoMetrics, "the page holds no known metric family; " + hintFor(src)}

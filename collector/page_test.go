@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -259,6 +260,7 @@ func TestReadRefuses(t *testing.T) {
 		{name: "no known family", page: "# TYPE up gauge\nup 1\n", want: StateNoMetrics, reason: "no known metric family"},
 		{name: "no known family, LiteLLM expected", source: SourceLiteLLM, page: "process_start_time_seconds 1\n", want: StateNoMetrics, reason: "callbacks"},
 		{name: "another kind", source: SourceLiteLLM, page: smallVLLM, want: StateNoMetrics, reason: "vllm server but the target's source is litellm"},
+		{name: "yet another kind", source: SourceVLLM, page: "python_info 1\nlitellm_in_flight_requests 1\n", want: StateNoMetrics, reason: "litellm server but the target's source is vllm"},
 		{name: "log stats off", source: SourceVLLM, page: "python_info 1\nhttp_requests_total{handler=\"/v1\"} 4\n", want: StateMetricsDisabled, reason: "--disable-log-stats"},
 		{
 			name:   "production-stack's router",
@@ -416,6 +418,25 @@ func TestReadCutAnywhere(t *testing.T) {
 	}
 }
 
+// Families may come, go and change places from page to page.
+func TestReadOrderChanges(t *testing.T) {
+	t.Parallel()
+	lines := []string{
+		"process_start_time_seconds 5", "python_info 1", "http_requests_total 3", "vllm:num_requests_running 1",
+		"vllm:num_requests_waiting 2", "vllm:prompt_tokens_total 3", "vllm:unknown 4", "vllm:generation_tokens_total 5",
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	r := newTestReader(SourceVLLM)
+	for range 200 {
+		random.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+		page := strings.Join(lines[random.IntN(2):], "\n") + "\n"
+		want := expect(t, registered.named(SourceVLLM), []byte(page), false)
+		if diff := cmp.Diff(want, r.page(t, page)); diff != "" {
+			t.Fatalf("samples (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // A page that is refused changes nothing: the next one goes on where the last
 // one that was taken ended.
 func TestReadRefusedChangesNothing(t *testing.T) {
@@ -518,5 +539,26 @@ func TestForget(t *testing.T) {
 	}
 	if in := len(p.sums.inputs); in > 2*limits.Series {
 		t.Errorf("%d inputs are kept with a limit of %d", in, limits.Series)
+	}
+}
+
+// Between two scrapes of the same series nothing is allocated.
+func TestReadDoesNotAllocate(t *testing.T) {
+	for _, name := range []string{"vllm-0.28-dp2.prom.gz", "vllm-0.32.0.prom.gz", "litellm-1.102.0.prom.gz", "litellm-1.106.12.prom.gz"} {
+		body := bytes.NewReader(testPage(t, name))
+		p := newPageReader(testTarget(""), DefaultLimits())
+		read := func() {
+			if _, err := body.Seek(0, io.SeekStart); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, _, err := p.read(body, "", time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read()
+		read()
+		if n := testing.AllocsPerRun(20, read); n > 2 { // the pages themselves hold over 200 samples
+			t.Errorf("%s: %v allocations a page", name, n)
+		}
 	}
 }

@@ -207,7 +207,7 @@ func (p *pageReader) sample(line []byte, name *sampleName, ended bool) (bool, er
 	if name.created && pg.start != 0 {
 		return true, nil // the process' start tells workers apart more cheaply
 	}
-	end := seriesEnd(line, len(pg.last), pg.openMetrics)
+	end := seriesEnd(line, len(pg.last.text), pg.openMetrics)
 	if end <= 0 {
 		return false, nil
 	}
@@ -221,15 +221,15 @@ func (p *pageReader) sample(line []byte, name *sampleName, ended bool) (bool, er
 		pg.born(series, value)
 		return true, nil
 	}
-	in, known := p.sums.inputs[series]
-	if !known {
+	in := p.sums.find(series)
+	if in == nil {
 		var err error
 		if in, err = p.admit(line, end, name); errors.Is(err, errExemplar) {
 			return p.exemplar(line, name, ended)
 		} else if err != nil {
 			return false, refusal(err)
 		}
-		p.sums.inputs[series] = in
+		p.sums.admit(series, in)
 	}
 	pg.good++
 	if pg.wanted++; pg.wanted > p.limits.Series {

@@ -29,9 +29,12 @@ type input struct {
 	name *sampleName
 	// last is the value on the last page that was taken, cur that on the present one.
 	last, cur float64
-	// page is the number of the page that held it last, taken or not.
-	page  uint32
-	state inputState
+	// series is the hash it is known by.
+	series uint64
+	// page is the number of the page that held it last, taken or not, and place
+	// where among that page's inputs.
+	page, place uint32
+	state       inputState
 }
 
 type inputState uint8
@@ -73,6 +76,8 @@ type sums struct {
 	page uint32
 	// seen are the present page's inputs in their order, live those of the last page taken.
 	seen, live []*input
+	// next is where in live the next line's input should be: pages keep their order.
+	next int
 	// exposed are the outputs passed on last, fed those of the present page.
 	exposed, fed []*output
 	stale        []*Series
@@ -87,6 +92,27 @@ func newSums() *sums {
 func (s *sums) begin() {
 	s.page++
 	s.seen = s.seen[:0]
+	s.next = 0
+}
+
+// find gives the input of a series, nil when it was not seen before.
+func (s *sums) find(series uint64) *input {
+	if s.next < len(s.live) && s.live[s.next].series == series {
+		s.next++
+		return s.live[s.next-1]
+	}
+	in, ok := s.inputs[series]
+	if !ok {
+		return nil
+	}
+	s.next = int(in.place) + 1
+	return in
+}
+
+// admit makes a series known.
+func (s *sums) admit(series uint64, in *input) {
+	in.series = series
+	s.inputs[series] = in
 }
 
 // see notes the value of a known input; false when the page already held it.
@@ -94,7 +120,7 @@ func (s *sums) see(in *input, value float64) bool {
 	if in.page == s.page {
 		return false
 	}
-	in.page, in.cur = s.page, value
+	in.page, in.cur, in.place = s.page, value, uint32(len(s.seen))
 	s.seen = append(s.seen, in)
 	return true
 }

@@ -158,34 +158,59 @@ func parseValue(b []byte) (float64, bool) {
 const (
 	// maxNumber is longer than any number that a client library writes.
 	maxNumber = 40
-	// maxExact is how many decimal digits a float holds exactly.
-	maxExact = 15
+	// maxExact digits and ten to the power of maxPower are held exactly by a float.
+	maxExact, maxPower = 15, 22
 )
 
-// parseShort parses plain decimals of so few digits that they are exact as an
-// integer: most values of a page are whole numbers with ".0" behind them.
+// parseShort parses decimals that are the quotient or product of two numbers
+// which floats hold exactly, and so are rounded once, as they must be. Most
+// values of a page are: "4809.0", "4.809295e+06".
 func parseShort(b []byte) (float64, bool) {
-	if len(b) == 0 || len(b) > maxExact+1 {
-		return 0, false
-	}
 	var whole uint64
-	scale := 0.0 // the power of ten to divide by, 0 before the point
+	digits, power, point := 0, 0, -1
 	for i, c := range b {
 		switch {
-		case c >= '0' && c <= '9':
+		case c >= '0' && c <= '9' && digits < maxExact:
 			whole = whole*10 + uint64(c-'0')
-			scale *= 10
-		case c == '.' && scale == 0 && i > 0 && i < len(b)-1:
-			scale = 1
+			digits++
+		case c == '.' && point < 0 && i > 0 && i < len(b)-1:
+			point = digits
+		case c == 'e' && point > 0 && digits > point:
+			exponent, ok := parseExponent(b[i+1:])
+			power = exponent - (digits - point)
+			return scaled(whole, power), ok && power >= -maxPower
 		default:
 			return 0, false
 		}
 	}
-	if scale == 0 {
-		scale = 1
+	if point >= 0 {
+		power = point - digits
 	}
-	// Both are exact, so the quotient is rounded once, as it must be.
-	return float64(whole) / scale, whole < 1e15
+	return scaled(whole, power), digits > 0
+}
+
+// parseExponent parses what follows the e where that is a sign and two digits.
+func parseExponent(b []byte) (int, bool) {
+	if len(b) != 3 || b[1] != '0' || b[2] < '0' || b[2] > '9' {
+		return 0, false
+	}
+	n := int(b[2] - '0')
+	if b[0] == '-' {
+		return -n, true
+	}
+	return n, b[0] == '+'
+}
+
+// scaled is whole times ten to the power.
+func scaled(whole uint64, power int) float64 {
+	scale := 1.0
+	for range max(power, -power) {
+		scale *= 10
+	}
+	if power < 0 {
+		return float64(whole) / scale
+	}
+	return float64(whole) * scale
 }
 
 // isNotNumber says whether v cannot be reckoned with.
