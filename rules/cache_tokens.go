@@ -92,10 +92,6 @@ func (u *unit) gaugeSource() (cacheSource, bool) {
 
 // cacheTokens is what the window says was computed and prompted.
 func (w unitWindow) cacheTokens(d time.Duration) (missed, prompted float64, s cacheSource, ok bool) {
-	s, ok = w.unit.gaugeSource()
-	if !ok || !w.Fresh() {
-		return 0, 0, s, false
-	}
-	missed, prompted = w.unit.missed(s, w.ms-d.Milliseconds(), w.ms)
-	return missed, prompted, s, true
+	f := w.facts(d)
+	return f.missed, f.prompted, f.source, f.known && w.Fresh()
 }

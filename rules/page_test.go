@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,13 +19,16 @@ type page struct {
 	series map[string]*collector.Series
 	order  []*collector.Series
 	values map[*collector.Series]float64
+	// hists holds the series of a histogram: buckets, sum, count.
+	hists map[string][]*collector.Series
+	buf   []collector.Sample
 }
 
 func newPage(job, instance, modelName string) *page {
 	b := labels.FromStrings("job", job, "instance", instance)
 	p := &page{
 		target: &collector.Target{Labels: b, Source: collector.SourceVLLM},
-		series: map[string]*collector.Series{}, values: map[*collector.Series]float64{},
+		series: map[string]*collector.Series{}, values: map[*collector.Series]float64{}, hists: map[string][]*collector.Series{},
 	}
 	p.base = labels.FromStrings("job", job, "instance", instance, "engine", "0", "model_name", modelName)
 	return p
@@ -61,25 +66,32 @@ func (p *page) add(v float64, name string, extra ...string) { p.values[p.of(name
 
 // observe adds one observation to a histogram with the given bounds.
 func (p *page) observe(name string, bounds []float64, v, n float64) {
-	for _, b := range bounds {
-		add := 0.0
-		if v <= b {
-			add = n
+	h := p.hists[name]
+	if h == nil {
+		for _, b := range bounds {
+			h = append(h, p.of(name+partBucket, labels.BucketLabel, strconv.FormatFloat(b, 'g', -1, 64)))
 		}
-		p.add(add, name+partBucket, labels.BucketLabel, strconv.FormatFloat(b, 'g', -1, 64))
+		h = append(h, p.of(name+partBucket, labels.BucketLabel, "+Inf"), p.of(name+partSum), p.of(name+partCount))
+		for _, s := range h {
+			p.values[s] += 0
+		}
+		p.hists[name] = h
 	}
-	p.add(n, name+partBucket, labels.BucketLabel, "+Inf")
-	p.add(v*n, name+partSum)
-	p.add(n, name+partCount)
+	i, _ := slices.BinarySearch(bounds, v)
+	for _, s := range h[i : len(bounds)+1] {
+		p.values[s] += n
+	}
+	p.values[h[len(bounds)+1]] += v * n
+	p.values[h[len(bounds)+2]] += n
 }
 
 // round is a good scrape of the page.
 func (p *page) round(at time.Time) collector.Round {
-	r := collector.Round{Target: p.target, Time: at, State: collector.StateUp}
+	p.buf = p.buf[:0]
 	for _, s := range p.order {
-		r.Samples = append(r.Samples, collector.Sample{Series: s, Value: p.values[s]})
+		p.buf = append(p.buf, collector.Sample{Series: s, Value: p.values[s]})
 	}
-	return r
+	return collector.Round{Target: p.target, Time: at, State: collector.StateUp, Samples: p.buf}
 }
 
 // down is a failed scrape: all series are stale.
@@ -136,4 +148,16 @@ func (p *page) fill() {
 	for _, name := range []string{collector.VLLMTPOT, collector.VLLMQueueTime, collector.VLLME2E} {
 		p.observe(name, timeBounds, 1, 10)
 	}
+}
+
+// drop takes the series without a value off the page.
+func (p *page) drop() {
+	p.order = slices.DeleteFunc(p.order, func(s *collector.Series) bool {
+		_, ok := p.values[s]
+		if !ok {
+			maps.DeleteFunc(p.series, func(_ string, of *collector.Series) bool { return of == s })
+			maps.DeleteFunc(p.hists, func(_ string, h []*collector.Series) bool { return slices.Contains(h, s) })
+		}
+		return !ok
+	})
 }

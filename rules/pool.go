@@ -1,10 +1,10 @@
 package rules
 
 import (
-	"fmt"
-	"slices"
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"

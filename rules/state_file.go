@@ -165,4 +165,3 @@ func syncDirectory(dir string) error {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
-

@@ -53,7 +53,7 @@ type target struct {
 	touched     []*histChild
 	// ignored is the slot of all series that no rule reads.
 	ignored *slot
-	outputs     []*output
+	outputs []*output
 }
 
 // slot is where the values of one series go.

@@ -33,6 +33,9 @@ type unit struct {
 	pool *pool
 	// pooledAs is the model's name under which it joined the pool.
 	pooledAs string
+	// facts are the windows that were asked for at the last Eval.
+	facts     [4]windowFacts
+	nextFacts int
 	// outputs are its derived series, see output.
 	outputs []*output
 }

@@ -92,9 +92,44 @@ func (w unitWindow) HistCount(h hist, d time.Duration) float64 {
 	return w.unit.target.windowFor(h.long()).increase(f.countColumn, w.ms-d.Milliseconds(), w.ms)
 }
 
+// windowFacts is what several rules ask of the same window within one Eval.
+type windowFacts struct {
+	d    time.Duration
+	ms   int64
+	page int
+
+	missed, prompted float64
+	source           cacheSource
+	// known says that the page has a source of missed and prompted tokens.
+	known    bool
+	requests float64
+	covered  float64
+}
+
+// facts works them out once.
+func (w unitWindow) facts(d time.Duration) *windowFacts {
+	u := w.unit
+	for i := range u.facts {
+		if f := &u.facts[i]; f.d == d && f.ms == w.ms && f.page == u.target.page {
+			return f
+		}
+	}
+	f := &u.facts[u.nextFacts]
+	u.nextFacts = (u.nextFacts + 1) % len(u.facts)
+	*f = windowFacts{d: d, ms: w.ms, page: u.target.page}
+	if f.source, f.known = u.gaugeSource(); f.known {
+		f.missed, f.prompted = u.missed(f.source, w.ms-d.Milliseconds(), w.ms)
+	}
+	f.requests = w.countRequests(d)
+	f.covered = w.Increase(totalCovered, d)
+	return f
+}
+
 // Requests counts the requests of the window: those that got a first token, or
 // those that finished where first tokens are not counted.
-func (w unitWindow) Requests(d time.Duration) float64 {
+func (w unitWindow) Requests(d time.Duration) float64 { return w.facts(d).requests }
+
+func (w unitWindow) countRequests(d time.Duration) float64 {
 	if w.unit.hists[histTTFT] != nil {
 		return w.HistCount(histTTFT, d)
 	}
@@ -109,7 +144,7 @@ func (w unitWindow) Total(t total) (float64, bool) {
 
 // Covered is the share of the window that good pages cover.
 func (w unitWindow) Covered(d time.Duration) float64 {
-	return min(w.Increase(totalCovered, d)/d.Seconds(), 1)
+	return min(w.facts(d).covered/d.Seconds(), 1)
 }
 
 // quality judges a value that was computed over the window d.
