@@ -149,7 +149,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 	}
 
 	if d.collector, err = collector.New(collector.Options{
-		Global: c.Global, Scrapes: c.ScrapeConfigs, Sink: d.sink, Logger: d.log.With("component", "collector"), Registerer: d.registry,
+		Global: c.Global, Scrapes: c.ScrapeConfigs, Sink: d.sink, Logger: d.log.With("component", "collector"),
 	}); err != nil {
 		return err
 	}

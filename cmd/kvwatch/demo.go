@@ -114,7 +114,13 @@ scrape_configs:
     static_configs: [{targets: [%q]}]
     gateway: {workers: 2, max_in_flight_per_worker: 100}
 pools: [{name: agents, jobs: [vllm]}]
-route: {receiver: terminal, group_by: [pool, job], group_wait: 1s, group_interval: 10s}
+route:
+  receiver: terminal
+  group_by: [alertname, pool, job, instance]
+  group_wait: 2s
+  group_interval: 15s
+  routes:
+    - {matchers: ['alertname=~"PrefixCache.+"'], group_by: [pool]}
 receivers: [{name: terminal, terminal_configs: [{}]}]
 rules:
 `, quoted(engines), gateway)
