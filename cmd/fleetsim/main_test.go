@@ -123,7 +123,8 @@ func TestServesARecording(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // no request is made
+	var listen net.ListenConfig
+	taken, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // its published definition, for this test only.
 func TestDemoShowsACollapse(t *testing.T) {
 	t.Parallel()
-	for seed := uint64(1); seed <= 10; seed++ {
+	for seed := uint64(1); seed <= demoSeeds; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			fleet := mustNew(t, Config{Scenario: "demo", Seed: seed})
@@ -51,7 +51,7 @@ func TestHealthyShowsNone(t *testing.T) {
 	t.Parallel()
 	fleet := mustNew(t, Config{Seed: 21})
 	d := newCollapseDetector()
-	for now := time.Duration(0); now <= 8*time.Minute; now += time.Second {
+	for now := time.Duration(0); now <= 5*time.Minute; now += time.Second {
 		fleet.Step(now)
 		d.tick(readPool(t, fleet), time.Second, now)
 	}
@@ -149,11 +149,10 @@ type collapseDetector struct {
 
 	calls, heavyUp, heavyDown float64 // decayed: calls, sum n mid², sum n mid
 
-	hours        []float64
-	hour         evidence
-	closed       []evidence
-	open         evidence
-	sinceStarted time.Duration
+	hours  []float64
+	hour   evidence
+	closed []evidence
+	open   evidence
 }
 
 // evidence adds up misses, queried tokens and covered time.

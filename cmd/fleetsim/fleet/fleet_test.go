@@ -233,7 +233,7 @@ func TestClientsGiveUp(t *testing.T) {
 func TestRouter(t *testing.T) {
 	t.Parallel()
 	r := newRouter(rand.New(rand.NewPCG(1, 1)), 3)
-	for session := uint64(0); session < 9; session++ {
+	for session := range uint64(9) {
 		r.choose(session, -1)
 	}
 	for engine, n := range r.sessions {

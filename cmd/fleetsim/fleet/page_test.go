@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 )
@@ -60,7 +61,7 @@ func (p readPage) value(t *testing.T, name string, pairs ...string) float64 {
 	t.Helper()
 	sum, found := 0.0, false
 	for _, lset := range p.series {
-		if lset.Get(labels.MetricName) != name {
+		if lset.Get(model.MetricNameLabel) != name {
 			continue
 		}
 		matches := true
@@ -84,7 +85,7 @@ func (p readPage) labelNames() map[string]string {
 	names := map[string]string{}
 	bounds := map[string][]string{}
 	for _, lset := range p.series {
-		name := lset.Get(labels.MetricName)
+		name := lset.Get(model.MetricNameLabel)
 		var keys []string
 		lset.Range(func(l labels.Label) { keys = append(keys, l.Name) })
 		names[name] = strings.Join(keys, " ")
@@ -159,7 +160,7 @@ func TestEnginePageIsLikeTheRealOne(t *testing.T) {
 	}
 	capacity := 0
 	for _, lset := range got.series {
-		if lset.Get(labels.MetricName) == "vllm:cache_config_info" && lset.Get("kv_cache_size_tokens") == "48000" {
+		if lset.Get(model.MetricNameLabel) == "vllm:cache_config_info" && lset.Get("kv_cache_size_tokens") == "48000" {
 			capacity++
 		}
 	}
@@ -215,7 +216,7 @@ func TestGatewayPageOfSeveralWorkers(t *testing.T) {
 	page := gatewayPage(t, f)
 	pids := map[string]bool{}
 	for _, lset := range page.series {
-		name := lset.Get(labels.MetricName)
+		name := lset.Get(model.MetricNameLabel)
 		if strings.HasSuffix(name, "_created") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "python_") {
 			t.Errorf("the multiprocess mode has no %s", name)
 		}
@@ -277,7 +278,7 @@ func TestCountersOnlyGrow(t *testing.T) {
 	t.Parallel()
 	f := mustNew(t, Config{Seed: 4, Scenario: "demo", WarmUp: time.Minute})
 	var last [5]readPage
-	for now := onset - 20*time.Second; now < onset+20*time.Second; now += 5 * time.Second {
+	for now := onset - 20*time.Second; now <= onset+20*time.Second; now += 10 * time.Second {
 		f.Step(now)
 		for i := range last {
 			page := readPage{}

@@ -94,13 +94,13 @@ func (s *shape) take(parser textparse.Parser, entry textparse.Entry) error {
 
 // take adds one sample line to the family.
 func (f *shapeFamily) take(lset labels.Labels, value float64) error {
-	name := lset.Get(labels.MetricName)
+	name := lset.Get(model.MetricNameLabel)
 	if !strings.HasPrefix(name, f.name) {
 		return fmt.Errorf("sample %s stands under family %s", name, f.name)
 	}
 	var names, values []string
 	lset.Range(func(l labels.Label) {
-		if l.Name != labels.MetricName && l.Name != "le" {
+		if l.Name != model.MetricNameLabel && l.Name != "le" {
 			names, values = append(names, l.Name), append(values, l.Value)
 		}
 	})
