@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kvwatch/collector"
+	"kvwatch/collector/history"
 )
 
 // fleet is a pool of engines on a virtual clock. Traffic is what the tests set:
@@ -31,6 +32,9 @@ type fleet struct {
 	lost float64
 	// source drops series from the pages that have not got them.
 	without []string
+
+	// store takes the pages, nil where the test needs no history.
+	store *history.Store
 
 	last  []Alert
 	fired []Alert
@@ -80,6 +84,11 @@ func (f *fleet) run(d time.Duration) {
 			r := p.round(f.now)
 			if f.rnd.Float64() < f.lost {
 				r = p.down(f.now)
+			}
+			if f.store != nil {
+				if err := f.store.Append(f.t.Context(), r.Time, r.Samples, r.Stale); err != nil {
+					f.t.Fatal(err)
+				}
 			}
 			f.engine.Observe(&r)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ func (o Override) check() error {
 	default:
 		return fmt.Errorf("severity is %q: it is %s, %s or %s", o.Severity, SeverityCritical, SeverityWarning, SeverityInfo)
 	}
-	if o.TimeScale < 0 {
+	if !(o.TimeScale >= 0) || math.IsInf(o.TimeScale, 0) {
 		return fmt.Errorf("time_scale is %g: it is a positive factor on all durations of the rule", o.TimeScale)
 	}
 	for name := range o.Labels {
@@ -180,8 +181,8 @@ func settingValue(set Setting, raw any) (any, error) {
 	default:
 		return nil, fmt.Errorf("is %v: it is a number", raw)
 	}
-	if set.Positive && v <= 0 || v < 0 {
-		return nil, fmt.Errorf("is %g: it must be over 0", v)
+	if set.Positive && v <= 0 || v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil, fmt.Errorf("is %g: it must be a number over 0", v)
 	}
 	return v, nil
 }

@@ -22,6 +22,7 @@ type page struct {
 	// hists holds the series of a histogram: buckets, sum, count.
 	hists map[string][]*collector.Series
 	buf   []collector.Sample
+	up    *collector.Series
 }
 
 func newPage(job, instance, modelName string) *page {
@@ -30,6 +31,7 @@ func newPage(job, instance, modelName string) *page {
 		target: &collector.Target{Labels: b, Source: collector.SourceVLLM},
 		series: map[string]*collector.Series{}, values: map[*collector.Series]float64{}, hists: map[string][]*collector.Series{},
 	}
+	p.up = &collector.Series{Labels: labels.FromStrings(labels.MetricName, collector.Up, "job", job, "instance", instance)}
 	p.base = labels.FromStrings("job", job, "instance", instance, "engine", "0", "model_name", modelName)
 	return p
 }
@@ -87,7 +89,7 @@ func (p *page) observe(name string, bounds []float64, v, n float64) {
 
 // round is a good scrape of the page.
 func (p *page) round(at time.Time) collector.Round {
-	p.buf = p.buf[:0]
+	p.buf = append(p.buf[:0], collector.Sample{Series: p.up, Value: 1})
 	for _, s := range p.order {
 		p.buf = append(p.buf, collector.Sample{Series: s, Value: p.values[s]})
 	}
@@ -96,7 +98,8 @@ func (p *page) round(at time.Time) collector.Round {
 
 // down is a failed scrape: all series are stale.
 func (p *page) down(at time.Time) collector.Round {
-	return collector.Round{Target: p.target, Time: at, State: collector.StateDown, Stale: p.order}
+	p.buf = append(p.buf[:0], collector.Sample{Series: p.up})
+	return collector.Round{Target: p.target, Time: at, State: collector.StateDown, Samples: p.buf, Stale: p.order}
 }
 
 // restart is a new process: all counters begin at 0.
