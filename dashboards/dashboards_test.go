@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"kvwatch/rules"
 )
 
 // update writes the committed dashboards anew: go test ./dashboards -run Generated -update.
-var update = flag.Bool("update", false, "write the dashboards instead of comparing them") //nolint:gochecknoglobals // a flag of the test.
+var update = flag.Bool("update", false, "write the dashboards instead of comparing them")
 
 func TestFleetIsGenerated(t *testing.T) {
 	t.Parallel()
@@ -161,7 +161,7 @@ func checkSelector(t *testing.T, board string, series map[string][]string, selec
 		return
 	}
 	for _, m := range selector.LabelMatchers {
-		if m.Name != labels.MetricName && !slices.Contains(has, m.Name) {
+		if m.Name != model.MetricNameLabel && !slices.Contains(has, m.Name) {
 			t.Errorf("%s: %s has no label %s, only %v", board, selector.Name, m.Name, has)
 		}
 	}

@@ -41,8 +41,11 @@ const (
 	ofEngine = `model_name=~"$model",instance=~"$instance"`
 )
 
-func fleetBuilder() *dashboard.DashboardBuilder {
-	return dashboard.NewDashboardBuilder("kvwatch: the fleet").
+// fleetBuilder uses the classic schema: every Grafana in use can import and
+// provision it, the second schema only the newest.
+func fleetBuilder() *dashboard.DashboardBuilder { //nolint:staticcheck // deprecated for the second schema, see above.
+	board := dashboard.NewDashboardBuilder("kvwatch: the fleet") //nolint:staticcheck // as above.
+	return board.
 		Uid("kvwatch-fleet").
 		Description("LLM serving at a glance: prefix cache, KV, queue, latency, gateway. Works on kvwatch itself as a Prometheus data source, or on a Prometheus that scrapes it.").
 		Tags([]string{"kvwatch", "llm", "vllm", "litellm"}).
@@ -124,7 +127,7 @@ func firing(severity string) query {
 }
 
 func dataSource() common.DataSourceRef {
-	return common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
+	return common.DataSourceRef{Type: new("prometheus"), Uid: new("${datasource}")}
 }
 
 // variable is a list of label values to choose from; all of them at first.
@@ -194,7 +197,7 @@ func excess() *timeseries.PanelBuilder {
 		query{`kvwatch_pool_reprefill_excess_prompts{` + ofPool + `}`, "{{pool}}"},
 	).
 		Thresholds(dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps([]dashboard.Threshold{
-			{Color: "green"}, {Value: cog.ToPtr(40.0), Color: "red"},
+			{Color: "green"}, {Value: new(40.0), Color: "red"},
 		})).
 		ThresholdsStyle(common.NewGraphThresholdsStyleConfigBuilder().Mode(common.GraphThresholdsStyleModeDashed))
 }

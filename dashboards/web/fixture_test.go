@@ -1,13 +1,13 @@
 package web
 
 import (
-	"io"
 	"log/slog"
 	"math"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/collector"
@@ -56,7 +56,7 @@ func (f *fixture) options() Options {
 		Pools:     fixturePools,
 		Queryable: f.store.Queryable(),
 		Now:       func() time.Time { return fixtureNow },
-		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger:    slog.New(slog.DiscardHandler),
 		Runbooks: fstest.MapFS{
 			"PrefixCacheCollapse.md": {Data: []byte("# PrefixCacheCollapse\n\nThe pool computes prompts again.\n\n| look at | why |\n|---|---|\n| the router | affinity |\n\n<script>alert(1)</script>\n\n[bad](javascript:alert(1))\n")},
 		},
@@ -130,29 +130,29 @@ func withGap(f func(float64) float64) func(float64) float64 {
 
 func engineLabels(name, instance string, more ...string) labels.Labels {
 	return labels.FromStrings(append([]string{
-		labels.MetricName, name, "job", "vllm", "instance", instance, "engine", "0", "model_name", "qwen3-coder-30b",
+		model.MetricNameLabel, name, "job", "vllm", "instance", instance, "engine", "0", "model_name", "qwen3-coder-30b",
 	}, more...)...)
 }
 
-func poolLabels(name, pool, model string, more ...string) labels.Labels {
-	return labels.FromStrings(append([]string{labels.MetricName, name, "pool", pool, "model_name", model}, more...)...)
+func poolLabels(name, pool, modelName string, more ...string) labels.Labels {
+	return labels.FromStrings(append([]string{model.MetricNameLabel, name, "pool", pool, "model_name", modelName}, more...)...)
 }
 
 func gatewayLabels(name string, more ...string) labels.Labels {
-	return labels.FromStrings(append([]string{labels.MetricName, name, "job", "gateway", "instance", "litellm-0:4000"}, more...)...)
+	return labels.FromStrings(append([]string{model.MetricNameLabel, name, "job", "gateway", "instance", "litellm-0:4000"}, more...)...)
 }
 
 func agentsTracks() []track {
-	const pool, model = "agents", "qwen3-coder-30b"
+	const pool, modelName = "agents", "qwen3-coder-30b"
 	tracks := []track{
-		{poolLabels("kvwatch_pool_prefix_cache_hit_ratio_baseline", pool, model), func(float64) float64 { return 0.89 }},
-		{poolLabels("kvwatch_pool_kv_usage_ratio", pool, model), ramp(0.31, 0.78, 0.02)},
-		{poolLabels("kvwatch_pool_queue_waiting_requests", pool, model, "reason", "capacity"), whole(ramp(0, 11, 0.6))},
-		{poolLabels("kvwatch_pool_ttft_seconds", pool, model, "quantile", "0.5"), ramp(0.42, 3.1, 0.05)},
-		{poolLabels("kvwatch_pool_ttft_seconds", pool, model, "quantile", "0.95"), ramp(1.9, 14.2, 0.3)},
+		{poolLabels("kvwatch_pool_prefix_cache_hit_ratio_baseline", pool, modelName), func(float64) float64 { return 0.89 }},
+		{poolLabels("kvwatch_pool_kv_usage_ratio", pool, modelName), ramp(0.31, 0.78, 0.02)},
+		{poolLabels("kvwatch_pool_queue_waiting_requests", pool, modelName, "reason", "capacity"), whole(ramp(0, 11, 0.6))},
+		{poolLabels("kvwatch_pool_ttft_seconds", pool, modelName, "quantile", "0.5"), ramp(0.42, 3.1, 0.05)},
+		{poolLabels("kvwatch_pool_ttft_seconds", pool, modelName, "quantile", "0.95"), ramp(1.9, 14.2, 0.3)},
 	}
 	for _, window := range []string{"1m", "5m"} {
-		tracks = append(tracks, track{poolLabels("kvwatch_pool_prefix_cache_hit_ratio", pool, model, "window", window), ramp(0.89, 0.31, 0.012)})
+		tracks = append(tracks, track{poolLabels("kvwatch_pool_prefix_cache_hit_ratio", pool, modelName, "window", window), ramp(0.89, 0.31, 0.012)})
 	}
 	for i, instance := range []string{"vllm-0:8000", "vllm-1:8000", "vllm-2:8000", "vllm-3:8000"} {
 		shift := float64(i) * 0.03
@@ -175,15 +175,15 @@ func agentsTracks() []track {
 }
 
 func chatTracks() []track {
-	const pool, model = "models/chat", "chat-8b"
+	const pool, modelName = "models/chat", "chat-8b"
 	steady := func(a, wave float64) func(float64) float64 { return ramp(a, a, wave) }
 	return []track{
-		{poolLabels("kvwatch_pool_prefix_cache_hit_ratio", pool, model, "window", "1m"), steady(0.62, 0.03)},
-		{poolLabels("kvwatch_pool_prefix_cache_hit_ratio", pool, model, "window", "5m"), steady(0.62, 0.01)},
-		{poolLabels("kvwatch_pool_kv_usage_ratio", pool, model), steady(0.12, 0.02)},
-		{poolLabels("kvwatch_pool_queue_waiting_requests", pool, model, "reason", "capacity"), steady(0, 0)},
-		{poolLabels("kvwatch_pool_ttft_seconds", pool, model, "quantile", "0.5"), steady(0.18, 0.01)},
-		{poolLabels("kvwatch_pool_ttft_seconds", pool, model, "quantile", "0.95"), steady(0.44, 0.05)},
+		{poolLabels("kvwatch_pool_prefix_cache_hit_ratio", pool, modelName, "window", "1m"), steady(0.62, 0.03)},
+		{poolLabels("kvwatch_pool_prefix_cache_hit_ratio", pool, modelName, "window", "5m"), steady(0.62, 0.01)},
+		{poolLabels("kvwatch_pool_kv_usage_ratio", pool, modelName), steady(0.12, 0.02)},
+		{poolLabels("kvwatch_pool_queue_waiting_requests", pool, modelName, "reason", "capacity"), steady(0, 0)},
+		{poolLabels("kvwatch_pool_ttft_seconds", pool, modelName, "quantile", "0.5"), steady(0.18, 0.01)},
+		{poolLabels("kvwatch_pool_ttft_seconds", pool, modelName, "quantile", "0.95"), steady(0.44, 0.05)},
 	}
 }
 
@@ -249,19 +249,19 @@ func fixtureRecorded() []rules.Recorded {
 }
 
 func recordedPools() []rules.Recorded {
-	const model = "qwen3-coder-30b"
+	const modelName = "qwen3-coder-30b"
 	return []rules.Recorded{
-		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "agents", model, "window", "1m"), 0.305, cachedFrom),
-		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "agents", model, "window", "5m"), 0.312, cachedFrom),
-		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "agents", model, "window", "30m"), 0.521, cachedFrom),
-		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio_baseline", "agents", model), 0.89, ""),
-		known(poolLabels("kvwatch_pool_reprefill_excess_prompts", "agents", model), 43.2, ""),
-		known(poolLabels("kvwatch_pool_kv_usage_ratio", "agents", model), 0.78, collector.VLLMKVUsage),
-		known(poolLabels("kvwatch_pool_kv_capacity_tokens", "agents", model), 4*412_672, "kv_cache_size_tokens"),
-		known(poolLabels("kvwatch_pool_kv_free_seats", "agents", model), 5.2, ""),
-		known(poolLabels("kvwatch_pool_queue_waiting_requests", "agents", model, "reason", "capacity"), 11, collector.VLLMWaitingByReason),
-		known(poolLabels("kvwatch_pool_queue_waiting_requests", "agents", model, "reason", "deferred"), 1, collector.VLLMWaitingByReason),
-		summary(poolLabels("kvwatch_pool_ttft_seconds", "agents", model), collector.VLLMTTFT, 3.1, 9.8, 14.2, 21),
+		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "agents", modelName, "window", "1m"), 0.305, cachedFrom),
+		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "agents", modelName, "window", "5m"), 0.312, cachedFrom),
+		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "agents", modelName, "window", "30m"), 0.521, cachedFrom),
+		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio_baseline", "agents", modelName), 0.89, ""),
+		known(poolLabels("kvwatch_pool_reprefill_excess_prompts", "agents", modelName), 43.2, ""),
+		known(poolLabels("kvwatch_pool_kv_usage_ratio", "agents", modelName), 0.78, collector.VLLMKVUsage),
+		known(poolLabels("kvwatch_pool_kv_capacity_tokens", "agents", modelName), 4*412_672, "kv_cache_size_tokens"),
+		known(poolLabels("kvwatch_pool_kv_free_seats", "agents", modelName), 5.2, ""),
+		known(poolLabels("kvwatch_pool_queue_waiting_requests", "agents", modelName, "reason", "capacity"), 11, collector.VLLMWaitingByReason),
+		known(poolLabels("kvwatch_pool_queue_waiting_requests", "agents", modelName, "reason", "deferred"), 1, collector.VLLMWaitingByReason),
+		summary(poolLabels("kvwatch_pool_ttft_seconds", "agents", modelName), collector.VLLMTTFT, 3.1, 9.8, 14.2, 21),
 		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "models/chat", "chat-8b", "window", "1m"), 0.63, cachedFrom),
 		known(poolLabels("kvwatch_pool_prefix_cache_hit_ratio", "models/chat", "chat-8b", "window", "5m"), 0.62, cachedFrom),
 		unknown(poolLabels("kvwatch_pool_prefix_cache_hit_ratio_baseline", "models/chat", "chat-8b"), "learning: 3 of 6 hours"),
@@ -288,7 +288,7 @@ func recordedEngines() []rules.Recorded {
 		)
 	}
 	chat := func(name string, more ...string) labels.Labels {
-		return labels.FromStrings(append([]string{labels.MetricName, name, "job", "models", "instance", "chat-0:8000", "engine", "0", "model_name", "chat-8b"}, more...)...)
+		return labels.FromStrings(append([]string{model.MetricNameLabel, name, "job", "models", "instance", "chat-0:8000", "engine", "0", "model_name", "chat-8b"}, more...)...)
 	}
 	few := "2 requests in the last minute; a ratio needs 5"
 	return append(list,

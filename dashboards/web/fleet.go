@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/collector"
@@ -128,7 +129,7 @@ func newFleetBuilder(targets []collector.TargetStatus, pools []rules.PoolStatus)
 // add gives a recorded series to its pool, gateway or engine. A series of none
 // of them (a plan's, kvwatch's own) is not on this page.
 func (b *fleetBuilder) add(r rules.Recorded) {
-	name := r.Labels.Get(labels.MetricName)
+	name := r.Labels.Get(model.MetricNameLabel)
 	switch {
 	case r.Labels.Has("quality"):
 		// kvwatch_series_quality says what the series itself says here.
@@ -142,10 +143,10 @@ func (b *fleetBuilder) add(r rules.Recorded) {
 	}
 }
 
-func (b *fleetBuilder) pool(name, model string) *poolView {
+func (b *fleetBuilder) pool(name, modelName string) *poolView {
 	v, ok := b.pools[name]
 	if !ok {
-		v = &poolView{Name: name, ModelName: model, Values: values{}, Engines: []*engineView{}}
+		v = &poolView{Name: name, ModelName: modelName, Values: values{}, Engines: []*engineView{}}
 		b.pools[name] = v
 	}
 	return v

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/rules"
@@ -23,15 +24,9 @@ type value struct {
 	From   string `json:"from,omitempty"`
 }
 
-// add puts a recorded series under its short name, with the label that tells
-// it from its siblings; a summary is spread over its quantiles.
+// add puts a recorded series under its short name; a summary is spread over its quantiles.
 func (vs values) add(name string, r rules.Recorded) {
-	key := name
-	for _, label := range []string{"window", "reason", "by", "cause", "prompt", "slo", "position", "switch"} {
-		if l := r.Labels.Get(label); l != "" {
-			key += ":" + l
-		}
-	}
+	key := name + sibling(r.Labels)
 	if r.Summary == nil {
 		v := newValue(r)
 		vs[key] = v
@@ -48,6 +43,16 @@ func (vs values) add(name string, r rules.Recorded) {
 	if len(r.Summary.Quantiles) == 0 {
 		vs[key] = unknownOf(newValue(r))
 	}
+}
+
+// sibling is the label, after a colon, that tells a series from others of its name and owner.
+func sibling(ls labels.Labels) string {
+	for _, name := range []string{"window", "reason", "by", "cause", "prompt", "slo", "position", "switch"} {
+		if v := ls.Get(name); v != "" {
+			return ":" + v
+		}
+	}
+	return ""
 }
 
 // sum adds a part to a total. A total is known as soon as one part is: the
@@ -68,7 +73,7 @@ func (vs values) sum(key string, part value) {
 func newValue(r rules.Recorded) value {
 	v := value{
 		Value:   finite(r.Value, r.Known),
-		Unit:    unitOf(r.Labels.Get(labels.MetricName)),
+		Unit:    unitOf(r.Labels.Get(model.MetricNameLabel)),
 		Quality: string(r.Quality),
 		Trust:   trust(r.Quality, r.Coverage),
 		Reason:  r.Reason,
