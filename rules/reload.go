@@ -24,6 +24,7 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override) error
 	if err != nil {
 		return err
 	}
+	live := e.allWatches()
 	// Nothing can fail from here on. Pools and watches are made anew, as after
 	// a restart, and take up what was known under their names.
 	for _, p := range e.pools {
@@ -42,9 +43,22 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override) error
 			e.watchTarget(t)
 		}
 	}
-	e.started = e.now
 	e.assign()
+	e.endOrphans(live)
 	return nil
+}
+
+// endOrphans resolves the alerts of watches that the new settings have no more.
+func (e *Engine) endOrphans(old []*watch) {
+	for _, w := range old {
+		s, ok := e.remembered.Watches[w.key()]
+		if !ok || s.Alert == nil {
+			continue
+		}
+		orphan := watch{watchState: s}
+		orphan.end(e.now)
+		e.remembered.Watches[w.key()] = orphan.watchState
+	}
 }
 
 // checkClaims finds the engines that two pools would claim.

@@ -1,0 +1,100 @@
+package rules
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+func newWatch(s settings) *watch {
+	if s.severity == "" {
+		s.severity = SeverityWarning
+	}
+	return &watch{
+		rule:     Alerting{Name: "Test", Severity: SeverityWarning},
+		settings: s, subject: labels.FromStrings("pool", "p"),
+	}
+}
+
+func TestWatchLife(t *testing.T) {
+	t.Parallel()
+	w := newWatch(settings{hold: time.Minute, labels: map[string]string{"team": "x"}})
+	at := func(s int) time.Time { return testStart.Add(time.Duration(s) * time.Second) }
+	on, off := Verdict{Active: true, Summary: "s"}, Verdict{Phase: PhaseWatching}
+
+	w.step(at(0), on, "http://k")
+	if w.Alert == nil || w.Alert.State != StatePending || len(w.alerts(nil, false)) != 0 || len(w.alerts(nil, true)) != 1 {
+		t.Fatalf("at once: %+v", w.Alert)
+	}
+	w.step(at(30), off, "")
+	if w.Alert != nil || len(w.Resolved) != 0 {
+		t.Fatal("a pending alert that ends was never one")
+	}
+	w.step(at(40), on, "http://k")
+	w.step(at(99), on, "http://k")
+	if w.Alert.State != StatePending {
+		t.Fatal("it fires before its time")
+	}
+	w.step(at(100), on, "http://k")
+	a := w.Alert
+	if a.State != StateFiring || !a.FiredAt.Equal(at(100)) || !a.ActiveAt.Equal(at(40)) {
+		t.Fatalf("after a minute: %+v", a)
+	}
+	if a.Labels["team"] != "x" || a.Labels["pool"] != "p" || a.Labels["alertname"] != "Test" || a.Labels["severity"] != "warning" {
+		t.Errorf("labels %v", a.Labels)
+	}
+	if a.Annotations["runbook_url"] != "http://k/runbooks/Test" || a.Annotations["summary"] != "s" {
+		t.Errorf("annotations %v", a.Annotations)
+	}
+	w.step(at(200), off, "")
+	if got := w.alerts(nil, false); len(got) != 1 || got[0].State != StateResolved || !got[0].ResolvedAt.Equal(at(200)) {
+		t.Fatalf("resolved: %+v", got)
+	}
+	w.step(at(200+15*60), off, "")
+	if len(w.alerts(nil, false)) != 1 {
+		t.Error("it is forgotten too early")
+	}
+	w.step(at(201+15*60), off, "")
+	if len(w.alerts(nil, false)) != 0 {
+		t.Error("it is told of for ever")
+	}
+}
+
+func TestWatchWithoutData(t *testing.T) {
+	t.Parallel()
+	w := newWatch(settings{})
+	on, gone := Verdict{Active: true}, unknown("no data")
+	w.step(testStart, on, "")
+	w.step(testStart.Add(time.Minute), gone, "")
+	w.step(testStart.Add(5*time.Minute), gone, "")
+	if w.firing().IsZero() {
+		t.Error("a firing alert ends as soon as its data goes")
+	}
+	w.step(testStart.Add(7*time.Minute), gone, "")
+	if !w.firing().IsZero() {
+		t.Error("it fires for ever without data")
+	}
+	w.step(testStart.Add(8*time.Minute), gone, "")
+	if w.Alert != nil {
+		t.Error("it opens without data")
+	}
+}
+
+func TestSeverityThatRises(t *testing.T) {
+	t.Parallel()
+	w := newWatch(settings{})
+	w.step(testStart, Verdict{Active: true}, "")
+	w.step(testStart.Add(time.Minute), Verdict{Active: true, Severity: SeverityCritical}, "")
+	all := w.alerts(nil, false)
+	if len(all) != 2 || all[0].Severity != SeverityCritical || all[0].State != StateFiring || !all[0].ActiveAt.Equal(testStart) ||
+		all[1].Severity != SeverityWarning || all[1].State != StateResolved {
+		t.Errorf("alerts %+v", all)
+	}
+	// An override is the last word.
+	w = newWatch(settings{severity: SeverityInfo})
+	w.step(testStart, Verdict{Active: true, Severity: SeverityCritical}, "")
+	if w.Alert.Severity != SeverityInfo {
+		t.Errorf("severity %s", w.Alert.Severity)
+	}
+}
