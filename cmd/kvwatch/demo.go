@@ -59,7 +59,7 @@ func (d demo) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	fmt.Fprintln(d.stdout, "kvwatch demo: warming up a simulated fleet (4 vLLM engines, one LiteLLM gateway with 2 workers) ...")
-	sim, err := fleet.New(fleet.Config{Seed: d.seed, Scenario: "demo", Start: time.Now()})
+	sim, err := fleet.New(fleet.DemoConfig(d.seed, time.Now()))
 	if err != nil {
 		return err
 	}

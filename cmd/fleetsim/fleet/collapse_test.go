@@ -20,7 +20,7 @@ func TestDemoShowsACollapse(t *testing.T) {
 	for seed := uint64(1); seed <= demoSeeds; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			fleet := mustNew(t, Config{Scenario: "demo", Seed: seed})
+			fleet := mustNew(t, DemoConfig(seed, time.Time{}))
 			begin, end := fleet.Scenario().Onset, fleet.Scenario().End
 			d := newCollapseDetector()
 			for now := time.Duration(0); now <= end+2*time.Minute; now += time.Second {
