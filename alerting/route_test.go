@@ -110,7 +110,7 @@ func TestBadConfig(t *testing.T) {
 		{"bad regexp", `route: {receiver: all, routes: [{matchers: ['pool=~"("']}]}` + threeReceivers, "matchers: error parsing regexp: missing closing ): `^(?:()$`; write label=\"value\", with =, !=, =~ or !~"},
 		{"receiver twice", "receivers: [{name: a}, {name: a}]", `receivers: "a" is there twice: give each its own name`},
 		{"no name", "receivers: [{webhook_configs: [{url: http://a}]}]", "a receiver has no name: give it one, routes refer to it"},
-		{"unknown kind", "receivers: [{name: a, slak_configs: [{}]}]", `receiver "a": unknown key "slak_configs", want name or one of slack_configs, terminal_configs, webhook_configs`},
+		{"unknown kind", "receivers: [{name: a, slak_configs: [{}]}]", `receiver "a": unknown key "slak_configs", want name or one of ` + strings.Join(configKeys(), ", ")},
 		{"webhook without address", "receivers: [{name: a, webhook_configs: [{max_alerts: 3}]}]", `receiver "a": webhook_configs entry 1: give either url or url_file`},
 		{"webhook with a bad address", "receivers: [{name: a, webhook_configs: [{url: ftp://secret}]}]", `receiver "a": webhook_configs entry 1: url must be an address that begins with http:// or https://`},
 		{"webhook, deep typo", "receivers: [{name: a, webhook_configs: [{url: http://a, http_config: {basic_auth: {usr: x}}}]}]", `receiver "a": webhook_configs entry 1: line 1: unknown key "usr"`},

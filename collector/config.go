@@ -80,12 +80,12 @@ func timeoutProblem(timeout, interval model.Duration) problem {
 type ScrapeConfig struct {
 	// JobName is the value of the targets' job label; unique.
 	JobName string `yaml:"job_name"`
-	// Source is SourceVLLM, SourceLiteLLM, or empty: recognised from the page.
+	// Source is the name of a registered source, or empty: recognised from the page.
 	Source string `yaml:"source,omitempty"`
 	// ScrapeInterval and ScrapeTimeout are the global ones where 0.
 	ScrapeInterval model.Duration `yaml:"scrape_interval,omitempty"`
 	ScrapeTimeout  model.Duration `yaml:"scrape_timeout,omitempty"`
-	// MetricsPath is /metrics/ for LiteLLM (its /metrics only redirects), else /metrics.
+	// MetricsPath is that of the source where empty, else /metrics.
 	MetricsPath string `yaml:"metrics_path,omitempty"`
 	// Scheme is http or https.
 	Scheme string     `yaml:"scheme,omitempty"`
@@ -162,10 +162,8 @@ func (c *ScrapeConfig) problems() []problem {
 	if c.JobName == "" {
 		add("job_name", "is missing: give every entry a name, it becomes the job label")
 	}
-	switch c.Source {
-	case "", SourceVLLM, SourceLiteLLM:
-	default:
-		add("source", "%q is unknown: use %s or %s, or leave it out to recognise it from the page", c.Source, SourceVLLM, SourceLiteLLM)
+	if c.Source != "" && registered.named(c.Source) == nil {
+		add("source", "%q is unknown: use %s, or leave it out to recognise it from the page", c.Source, registered.names(" or "))
 	}
 	switch c.Scheme {
 	case "", "http", "https":
@@ -253,8 +251,8 @@ func (c ScrapeConfig) withDefaults(g GlobalConfig) ScrapeConfig {
 	}
 	if c.MetricsPath == "" {
 		c.MetricsPath = "/metrics"
-		if c.Source == SourceLiteLLM {
-			c.MetricsPath = "/metrics/"
+		if s := registered.named(c.Source); s != nil && s.path != "" {
+			c.MetricsPath = s.path
 		}
 	}
 	return c

@@ -121,7 +121,7 @@ func TestBadConfig(t *testing.T) {
 		{"bad duration", job("scrape_timeout: 5s", "scrape_interval: 10 sec"), `line 4: scrape_configs job "a": scrape_interval is not valid: unknown unit " sec" in duration "10 sec"; write 15s, 1m or 1h30m`},
 		{"bad global duration", "global:\n  scrape_interval: soon\n", `line 2: global: scrape_interval is not valid: `},
 		{"no interval", "global: {scrape_interval: 0s}\n", "line 1: global: scrape_interval must be more than 0"},
-		{"unknown source", job("source: sglang"), `line 3: scrape_configs job "a": source "sglang" is unknown: use vllm or litellm, or leave it out to recognise it from the page`},
+		{"unknown source", job("source: sglang"), `line 3: scrape_configs job "a": source "sglang" is unknown: use litellm or vllm, or leave it out to recognise it from the page`},
 		{"unknown scheme", job("scheme: ftp"), `line 3: scrape_configs job "a": scheme "ftp" is unknown: use http or https`},
 		{"path", job("metrics_path: metrics"), `line 3: scrape_configs job "a": metrics_path "metrics" does not begin with /`},
 		{"no name", "scrape_configs: [{source: vllm}]\n", "line 1: scrape_configs: job_name is missing"},

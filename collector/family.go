@@ -1,11 +1,16 @@
 package collector
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A source is one kind of metrics page. Each registers itself in the file that
 // is named after it.
 type source struct {
 	name string
+	// path is where such a server has its page; empty is /metrics.
+	path string
 	// owns says whether an exposed name belongs to this kind of page, wanted or not.
 	owns func(name []byte) bool
 	// labels are kept on every series, beside those of the family.
@@ -183,6 +188,16 @@ func (r *registry) named(name string) *source {
 		}
 	}
 	return nil
+}
+
+// names lists the sources' names.
+func (r *registry) names(between string) string {
+	var all []string
+	for _, s := range r.sources {
+		all = append(all, s.name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, between)
 }
 
 // hasAnyPrefix is bytes.HasPrefix for several prefixes.

@@ -11,6 +11,7 @@ func init() {
 	latency := []string{"requested_model", "model", "model_id"}
 	register(source{
 		name:        SourceLiteLLM,
+		path:        "/metrics/", // /metrics only redirects there
 		owns:        func(name []byte) bool { return hasAnyPrefix(name, "litellm_") },
 		accumulates: true,
 		hint:        `point the target at a LiteLLM proxy's /metrics/, and add "prometheus" to its callbacks`,

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -254,8 +255,8 @@ func (d *daemon) onClose(name string, f func() error) {
 // close undoes setup in reverse; a step that fails does not keep the others from running.
 func (d *daemon) close() error {
 	var errs []error
-	for i := len(d.closers) - 1; i >= 0; i-- {
-		errs = append(errs, named("closing "+d.closers[i].name, d.closers[i].close()))
+	for _, c := range slices.Backward(d.closers) {
+		errs = append(errs, named("closing "+c.name, c.close()))
 	}
 	d.closers = nil
 	return errors.Join(errs...)

@@ -37,7 +37,7 @@ func demoCommand(app *kingpin.Application) (string, action) {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(storage)) }()
-		listeners, err := listen([]string{*address})
+		listeners, err := listen(ctx, []string{*address})
 		if err != nil {
 			return fmt.Errorf("%w (another port: --web.listen-address=127.0.0.1:0)", err)
 		}

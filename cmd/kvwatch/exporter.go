@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/rules"
@@ -36,7 +37,7 @@ func (x *seriesExporter) Collect(ch chan<- prometheus.Metric) {
 		if !r.Known {
 			continue
 		}
-		name := r.Labels.Get(labels.MetricName)
+		name := r.Labels.Get(model.MetricNameLabel)
 		names, values := splitLabels(r.Labels)
 		desc := prometheus.NewDesc(name, x.help[name], names, nil)
 		if r.Summary != nil {
@@ -58,7 +59,7 @@ func (x *seriesExporter) Collect(ch chan<- prometheus.Metric) {
 // splitLabels returns the label names and values without the metric's name.
 func splitLabels(ls labels.Labels) (names, values []string) {
 	ls.Range(func(l labels.Label) {
-		if l.Name != labels.MetricName {
+		if l.Name != model.MetricNameLabel {
 			names = append(names, l.Name)
 			values = append(values, l.Value)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,10 +83,10 @@ func newHTTPServer(h http.Handler) *http.Server {
 }
 
 // listen opens every address, or none.
-func listen(addresses []string) ([]net.Listener, error) {
+func listen(ctx context.Context, addresses []string) ([]net.Listener, error) {
 	var open []net.Listener
 	for _, a := range addresses {
-		l, err := net.Listen("tcp", a)
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", a)
 		if err != nil {
 			for _, o := range open {
 				err = errors.Join(err, o.Close())

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 
 	"kvwatch/collector"
 	"kvwatch/collector/history"
@@ -119,7 +119,7 @@ func (p *pipeline) tick(t *testing.T, now time.Time) {
 // recorded returns the derived series whose labels hold all of want.
 func (p *pipeline) recorded(name string, want map[string]string) (rules.Recorded, bool) {
 	for _, r := range p.engine.Recorded() {
-		if r.Labels.Get(labels.MetricName) != name {
+		if r.Labels.Get(model.MetricNameLabel) != name {
 			continue
 		}
 		match := true

@@ -42,7 +42,7 @@ func runCommand(app *kingpin.Application) (string, action) {
 		if err := checkStorage(*storage); err != nil {
 			return err
 		}
-		listeners, err := listen(*webFlags.WebListenAddresses)
+		listeners, err := listen(ctx, *webFlags.WebListenAddresses)
 		if err != nil {
 			return err
 		}

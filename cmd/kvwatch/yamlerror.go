@@ -42,8 +42,7 @@ func locate(file string, doc *yaml.Node, err error) error {
 		return nil
 	}
 	texts := strings.Split(err.Error(), "\n")
-	var te *yaml.TypeError
-	if errors.As(err, &te) {
+	if te, ok := errors.AsType[*yaml.TypeError](err); ok {
 		texts = te.Errors
 	}
 	var all []error
