@@ -544,8 +544,15 @@ func (e *Engine) Pools() []PoolStatus {
 
 // Accept takes the pool's present cache behaviour as the new normal: what D1
 // learned is forgotten, its alerts resolve at the next Eval, and it stays
-// silent until it has learned anew.
+// silent until it has learned anew. It is on disk when Accept returns.
 func (e *Engine) Accept(name string, now time.Time) error {
+	if err := e.accept(name, now); err != nil {
+		return err
+	}
+	return e.Save()
+}
+
+func (e *Engine) accept(name string, now time.Time) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.pools[name]

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 
 	"kvwatch/collector"
 )
@@ -43,7 +43,7 @@ func (f *benchFleet) scrape() {
 		r := &f.rounds[i]
 		r.Time = f.now
 		for j := range r.Samples {
-			switch r.Samples[j].Series.Labels.Get(labels.MetricName) {
+			switch r.Samples[j].Series.Labels.Get(model.MetricNameLabel) {
 			case collector.VLLMKVUsage, collector.VLLMRunning, collector.VLLMWaiting, collector.VLLMWaitingByReason:
 			default:
 				r.Samples[j].Value += float64(j%7) * 100

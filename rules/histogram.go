@@ -50,16 +50,6 @@ func (h *histogram) bound(le float64) (i int, isNew bool) {
 	return i, true
 }
 
-// topBound is the last finite bound, 0 when there is none.
-func (h *histogram) topBound() float64 {
-	for i := len(h.sorted) - 1; i >= 0; i-- {
-		if b := h.bounds[h.sorted[i]]; !math.IsInf(b, 1) {
-			return b
-		}
-	}
-	return 0
-}
-
 // histChild is the set of series that differ in le only. Its count decides
 // whether it began again: its sum may fall without (vllm-project/vllm#49135).
 type histChild struct {

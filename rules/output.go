@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/collector"
@@ -17,15 +18,16 @@ type output struct {
 	result  Result
 	summary bool
 	// parts are the stored series: one, or the quantiles, sum and count of a
-	// summary. stored says which had a value at the last Eval.
-	parts  []part
-	stored bool
+	// summary.
+	parts []part
 	// qualities are the series that tell of the quality, one per quality seen.
 	qualities []qualitySeries
 }
 
+// part is one stored series of an output.
 type part struct {
 	series *collector.Series
+	// stored says that it had a value at the last Eval.
 	stored bool
 }
 
@@ -37,7 +39,7 @@ type qualitySeries struct {
 
 // newOutput makes the output of recording r under the given name.
 func newOutput(r *Recording, name, value string, subject labels.Labels, eval func(instant) Result) *output {
-	b := labels.NewBuilder(subject).Set(labels.MetricName, name)
+	b := labels.NewBuilder(subject).Set(model.MetricNameLabel, name)
 	if r.Label != "" {
 		b.Set(r.Label, value)
 	}
@@ -49,8 +51,8 @@ func newOutput(r *Recording, name, value string, subject labels.Labels, eval fun
 	for _, q := range summaryQuantiles() {
 		o.addPart(labels.NewBuilder(o.labels).Set("quantile", strconv.FormatFloat(q, 'f', -1, 64)))
 	}
-	o.addPart(labels.NewBuilder(o.labels).Set(labels.MetricName, name+"_sum"))
-	o.addPart(labels.NewBuilder(o.labels).Set(labels.MetricName, name+"_count"))
+	o.addPart(labels.NewBuilder(o.labels).Set(model.MetricNameLabel, name+"_sum"))
+	o.addPart(labels.NewBuilder(o.labels).Set(model.MetricNameLabel, name+"_count"))
 	return o
 }
 
@@ -131,8 +133,8 @@ func (o *output) quality(q Quality) labels.Labels {
 		}
 	}
 	ls := labels.NewBuilder(o.labels).
-		Set(labels.MetricName, seriesQuality).
-		Set("series", o.labels.Get(labels.MetricName)).
+		Set(model.MetricNameLabel, seriesQuality).
+		Set("series", o.labels.Get(model.MetricNameLabel)).
 		Set("quality", string(q)).Labels()
 	o.qualities = append(o.qualities, qualitySeries{quality: q, series: &collector.Series{Labels: ls}})
 	return ls

@@ -54,7 +54,7 @@ func (o Override) check() error {
 		case "alertname", "severity", "pool", "model_name", "job", "instance":
 			return fmt.Errorf("labels: %s is set by the alert itself: choose another name", name)
 		}
-		if !model.LabelName(name).IsValidLegacy() {
+		if !model.LegacyValidation.IsValidLabelName(name) {
 			return fmt.Errorf("labels: %q is no label name", name)
 		}
 	}
@@ -89,9 +89,6 @@ func (s settings) number(name string) float64 { return s.numbers[name] }
 
 // duration is a setting in time, scaled.
 func (s settings) duration(name string) time.Duration { return scaled(s.durations[name], s.timeScale) }
-
-// scale is d times the rule's time_scale.
-func (s settings) scale(d time.Duration) time.Duration { return scaled(d, s.timeScale) }
 
 // resolveSettings applies o to a's defaults. The error names rule and key.
 func resolveSettings(a Alerting, o Override) (settings, error) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/collector"
@@ -31,7 +32,7 @@ func newPage(job, instance, modelName string) *page {
 		target: &collector.Target{Labels: b, Source: collector.SourceVLLM},
 		series: map[string]*collector.Series{}, values: map[*collector.Series]float64{}, hists: map[string][]*collector.Series{},
 	}
-	p.up = &collector.Series{Labels: labels.FromStrings(labels.MetricName, collector.Up, "job", job, "instance", instance)}
+	p.up = &collector.Series{Labels: labels.FromStrings(model.MetricNameLabel, collector.Up, "job", job, "instance", instance)}
 	p.base = labels.FromStrings("job", job, "instance", instance, "engine", "0", "model_name", modelName)
 	return p
 }
@@ -52,7 +53,7 @@ func (p *page) of(name string, extra ...string) *collector.Series {
 	}
 	s := p.series[key]
 	if s == nil {
-		b := labels.NewBuilder(p.base).Set(labels.MetricName, name)
+		b := labels.NewBuilder(p.base).Set(model.MetricNameLabel, name)
 		for i := 0; i+1 < len(extra); i += 2 {
 			b.Set(extra[i], extra[i+1])
 		}
@@ -105,7 +106,7 @@ func (p *page) down(at time.Time) collector.Round {
 // restart is a new process: all counters begin at 0.
 func (p *page) restart() {
 	for s := range p.values {
-		if s.Labels.Get(labels.MetricName) != collector.VLLMCacheConfig {
+		if s.Labels.Get(model.MetricNameLabel) != collector.VLLMCacheConfig {
 			p.values[s] = 0
 		}
 	}

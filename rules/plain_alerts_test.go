@@ -193,7 +193,7 @@ func TestUnknownIsNeverZero(t *testing.T) {
 			r := x.round(now)
 			e.Observe(&r)
 		}
-		if err := e.Eval(context.Background(), now); err != nil {
+		if err := e.Eval(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,8 +9,11 @@ import (
 // summaryWindow is the span that quantiles speak of.
 const summaryWindow = 5 * time.Minute
 
+// quantiles is how many a summary has.
+const quantiles = 4
+
 // summaryQuantiles are the quantiles of a summary.
-func summaryQuantiles() [4]float64 { return [4]float64{0.5, 0.9, 0.95, 0.99} }
+func summaryQuantiles() [quantiles]float64 { return [quantiles]float64{0.5, 0.9, 0.95, 0.99} }
 
 // bucketCounts is what a histogram's buckets gained in a window, cumulative,
 // in rising order of their bounds. The slices are valid until the next Eval.

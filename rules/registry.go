@@ -72,8 +72,8 @@ type Alerting struct {
 }
 
 var (
-	recordings = map[string]Recording{}
-	alertings  = map[string]Alerting{}
+	recordings = map[string]Recording{} //nolint:gochecknoglobals // a registration table: written by init only
+	alertings  = map[string]Alerting{}  //nolint:gochecknoglobals // a registration table: written by init only
 )
 
 // record registers a family of derived series; it is called by init only.

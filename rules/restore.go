@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/collector"
@@ -55,7 +56,7 @@ type replay struct {
 func scanUp(ctx context.Context, from, to time.Time, scan ScanFunc) ([]*replay, error) {
 	byKey := map[targetKey]*replay{}
 	var replays []*replay
-	err := scan(ctx, from, to, []*labels.Matcher{equal(labels.MetricName, collector.Up)}, func(ls labels.Labels, points []history.Point) error {
+	err := scan(ctx, from, to, []*labels.Matcher{equal(model.MetricNameLabel, collector.Up)}, func(ls labels.Labels, points []history.Point) error {
 		key := targetKey{ls.Get("job"), ls.Get("instance")}
 		r := byKey[key]
 		if r == nil {
@@ -89,7 +90,7 @@ func (r *replay) scan(ctx context.Context, now, from, to time.Time, scan ScanFun
 	}{{from, long}, {recent, short}} {
 		matchers := []*labels.Matcher{
 			equal("job", r.target.Labels.Get("job")), equal("instance", r.target.Labels.Get("instance")),
-			labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, strings.Join(part.names, "|")),
+			labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(part.names, "|")),
 		}
 		if err := scan(ctx, part.from, to, matchers, r.series()); err != nil {
 			return err
@@ -105,7 +106,7 @@ func (r *replay) series() func(ls labels.Labels, points []history.Point) error {
 	return func(ls labels.Labels, points []history.Point) error {
 		if s == nil || !labels.Equal(s.Labels, ls) {
 			s = &collector.Series{Labels: ls.Copy()}
-			if strings.HasPrefix(ls.Get(labels.MetricName), "litellm_") {
+			if strings.HasPrefix(ls.Get(model.MetricNameLabel), "litellm_") {
 				r.target.Source = collector.SourceLiteLLM
 			}
 		}
@@ -131,12 +132,9 @@ func equal(name, value string) *labels.Matcher {
 // windowNames are the names of the series that windows need: those for two
 // hours, and those for minutes.
 func windowNames() (long, short []string) {
-	long = []string{collector.ProcessStart, collector.VLLMCacheConfig}
-	for _, name := range []string{
-		collector.VLLMKVUsage, collector.VLLMPromptTokens, collector.VLLMPromptCached, collector.VLLMCacheQueries,
-		collector.VLLMCacheHits, collector.VLLMGenerationTokens,
-	} {
-		long = append(long, name)
+	long = []string{
+		collector.ProcessStart, collector.VLLMCacheConfig, collector.VLLMKVUsage, collector.VLLMPromptTokens,
+		collector.VLLMPromptCached, collector.VLLMCacheQueries, collector.VLLMCacheHits, collector.VLLMGenerationTokens,
 	}
 	for _, name := range []string{
 		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL,

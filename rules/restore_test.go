@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 
 	"kvwatch/collector/history"
 )
@@ -98,7 +98,7 @@ func compareRecorded(t *testing.T, a, b *Engine) {
 	}
 	compared := 0
 	for _, x := range a.Recorded() {
-		name := x.Labels.Get(labels.MetricName)
+		name := x.Labels.Get(model.MetricNameLabel)
 		y, ok := restored[x.Labels.String()]
 		if !ok {
 			t.Errorf("%s did not come back", x.Labels)

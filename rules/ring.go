@@ -125,16 +125,8 @@ func (r *ring) upTo(t int64) int {
 	return n
 }
 
-// at is c's value on the newest page at or before t. Before the oldest page it
-// is that page's, so that a window that reaches too far counts from there.
-func (r *ring) at(c *column, t int64) float64 {
-	if c == nil || r.n == 0 {
-		return 0
-	}
-	return c.values[r.slot(max(r.upTo(t)-1, 0))]
-}
-
 // increase is what the cumulative column c gained on the pages in (from, to].
+// A window that reaches back before the oldest page counts from that page on.
 func (r *ring) increase(c *column, from, to int64) float64 {
 	if c == nil || r.n == 0 {
 		return 0

@@ -65,16 +65,16 @@ func plural(n int, one string) string {
 
 // list joins names: "a", "a and b", "a, b and 3 more".
 func list(names []string) string {
-	switch n := len(names); {
-	case n == 0:
+	switch len(names) {
+	case 0:
 		return ""
-	case n == 1:
+	case 1:
 		return names[0]
-	case n == 2:
+	case 2:
 		return names[0] + " and " + names[1]
-	case n == 3:
+	case 3:
 		return names[0] + ", " + names[1] + " and " + names[2]
 	default:
-		return fmt.Sprintf("%s, %s and %d more", names[0], names[1], n-2)
+		return fmt.Sprintf("%s, %s and %d more", names[0], names[1], len(names)-2)
 	}
 }

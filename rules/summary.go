@@ -28,7 +28,7 @@ func (w unitWindow) summary(h hist, from string) Result {
 
 // noteTop says when quantiles are missing.
 func (r Result) noteTop() Result {
-	if len(r.Summary.Quantiles) < len(summaryQuantiles()) && r.Reason == "" {
+	if len(r.Summary.Quantiles) < quantiles && r.Reason == "" {
 		r.Reason = reasonAboveTop
 	}
 	return r

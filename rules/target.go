@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/collector"
@@ -244,7 +245,7 @@ func (t *target) startOn(samples []collector.Sample) float64 {
 		}
 	}
 	for i := range samples {
-		if samples[i].Series.Labels.Get(labels.MetricName) == collector.ProcessStart {
+		if samples[i].Series.Labels.Get(model.MetricNameLabel) == collector.ProcessStart {
 			return samples[i].Value
 		}
 	}
@@ -262,7 +263,7 @@ func (t *target) sampled(now int64) bool {
 func (t *target) resolve(ls labels.Labels) *slot {
 	key := ls.Hash()
 	if sl, ok := t.byLabels[key]; ok {
-		if ls.Get(labels.MetricName) == collector.VLLMCacheConfig {
+		if ls.Get(model.MetricNameLabel) == collector.VLLMCacheConfig {
 			sl.unit.readCapacity(ls)
 		}
 		return sl
@@ -275,7 +276,7 @@ func (t *target) resolve(ls labels.Labels) *slot {
 }
 
 func (t *target) newSlot(ls labels.Labels) *slot {
-	name := ls.Get(labels.MetricName)
+	name := ls.Get(model.MetricNameLabel)
 	switch {
 	case name == collector.ProcessStart:
 		return &slot{kind: slotStart}
@@ -329,7 +330,7 @@ func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
 // childFor finds the histogram that a series is part of by all of its labels
 // but name and le.
 func (t *target) childFor(u *unit, h hist, ls labels.Labels) *histChild {
-	key := strconv.Itoa(int(h)) + labels.NewBuilder(ls).Del(labels.MetricName, labels.BucketLabel).Labels().String()
+	key := strconv.Itoa(int(h)) + labels.NewBuilder(ls).Del(model.MetricNameLabel, labels.BucketLabel).Labels().String()
 	c, ok := t.children[key]
 	if !ok {
 		c = &histChild{unit: u, family: u.hist(h)}
