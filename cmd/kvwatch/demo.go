@@ -19,8 +19,14 @@ import (
 	"kvwatch/rules"
 )
 
-// demoTimeScale makes the rules learn in two minutes what takes six hours live.
-const demoTimeScale = 0.005
+const (
+	// demoTimeScale makes the collapse detector learn in two minutes what takes
+	// six hours live.
+	demoTimeScale = 0.005
+	// demoPlainScale is for the rules that learn nothing: they hold minutes, and
+	// would flap if they held tenths of a second.
+	demoPlainScale = 0.1
+)
 
 // demoCommand runs the daemon on a simulated fleet: nothing to set up, nothing kept.
 func demoCommand(app *kingpin.Application) (string, action) {
@@ -125,7 +131,11 @@ receivers: [{name: terminal, terminal_configs: [{}]}]
 rules:
 `, quoted(engines), gateway)
 	for _, a := range rules.Registered().Alerts {
-		fmt.Fprintf(&b, "  %s: {time_scale: %g}\n", a.Name, demoTimeScale)
+		scale := demoPlainScale
+		if a.Name == "PrefixCacheCollapse" || a.Name == "PrefixCacheMissRising" {
+			scale = demoTimeScale
+		}
+		fmt.Fprintf(&b, "  %s: {time_scale: %g}\n", a.Name, scale)
 	}
 	return []byte(b.String())
 }
