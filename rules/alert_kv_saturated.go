@@ -63,7 +63,7 @@ func (d kvSaturated) always(e EngineWindow, interval time.Duration) bool {
 		return false // not seen for so long
 	}
 	for i := r.upTo(from); i < r.n; i++ {
-		if v := column.values[r.slot(i)]; !(v > d.number("ratio")) {
+		if v := r.get(column, r.slot(i)); !(v > d.number("ratio")) {
 			return false
 		}
 	}

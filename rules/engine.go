@@ -211,7 +211,8 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 	return alerts, &s, err
 }
 
-// record evaluates all outputs.
+// record evaluates all outputs: first those of targets and engines, then those
+// of pools, which rest on them.
 func (e *Engine) record(n instant) {
 	each := func(outputs []*output) {
 		for _, o := range outputs {

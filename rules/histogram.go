@@ -20,8 +20,8 @@ type histogram struct {
 	// sumSkipped and countSkipped are in the source's total, but were not seen to be added.
 	sumSkipped, countSkipped float64
 
-	bucketColumns          []*column
-	sumColumn, countColumn *column
+	bucketColumns          []column
+	sumColumn, countColumn column
 	// page is the number of the last page that had the family.
 	page int
 

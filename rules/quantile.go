@@ -34,13 +34,18 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 	if f.askedAt == w.ms && f.askedFor == d && f.askedPage == w.unit.target.page {
 		return f.asked
 	}
-	b := bucketCounts{bounds: f.asked.bounds[:0], counts: f.asked.counts[:0], sum: w.HistSum(h, d), count: w.HistCount(h, d)}
+	b := bucketCounts{bounds: f.asked.bounds, counts: f.asked.counts[:0], sum: w.HistSum(h, d), count: w.HistCount(h, d)}
+	if len(b.bounds) != len(f.sorted) {
+		b.bounds = nil
+		for _, i := range f.sorted {
+			b.bounds = append(b.bounds, f.bounds[i])
+		}
+	}
 	r := w.unit.target.short
-	from, to := max(r.upTo(w.ms-d.Milliseconds())-1, 0), max(r.upTo(w.ms)-1, 0)
+	from, to := r.slot(max(r.upTo(w.ms-d.Milliseconds())-1, 0)), r.slot(max(r.upTo(w.ms)-1, 0))
 	for _, i := range f.sorted {
 		c := f.bucketColumns[i]
-		b.bounds = append(b.bounds, f.bounds[i])
-		b.counts = append(b.counts, c.values[r.slot(to)]-c.values[r.slot(from)])
+		b.counts = append(b.counts, r.get(c, to)-r.get(c, from))
 	}
 	f.asked, f.askedAt, f.askedFor, f.askedPage = b, w.ms, d, w.unit.target.page
 	return b

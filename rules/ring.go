@@ -7,16 +7,23 @@ import (
 )
 
 // ring keeps one value per page and column for the last pages of a target. All
-// columns share the pages' times. It grows until it spans its horizon and then
-// stays as it is, so that a steady state allocates nothing.
+// columns share the pages' times, and a page's values lie side by side, because
+// windows are asked for many columns between the same two pages. It grows until
+// it spans its horizon and then stays as it is, so that a steady state
+// allocates nothing.
 type ring struct {
 	// horizon is how far back it must reach, in milliseconds.
 	horizon int64
-	// times are the pages' times in Unix milliseconds, circular.
-	times   []int64
-	start   int
-	n       int
-	columns []*column
+	// times are the pages' times in Unix milliseconds, circular; start is the
+	// oldest of n.
+	times []int64
+	start int
+	n     int
+	// rows holds stride values for each of times.
+	rows   []float64
+	stride int
+	// empty is what each column holds on pages that did not have it.
+	empty []float64
 	// asked remembers the last answers of upTo: within one Eval the same few
 	// windows are asked for again and again.
 	asked [4]struct {
@@ -26,43 +33,53 @@ type ring struct {
 	next int
 }
 
-// column holds one value per page of its ring: a cumulative sum or a gauge.
+// column is a column of a ring: a cumulative sum or a gauge. The zero value is none.
 type column struct {
-	values []float64
-	// empty is what pages before the column's first value hold.
-	empty float64
+	// number counts from 1.
+	number int
 }
 
-const firstRingSize = 16
+const (
+	firstRingSize = 16
+	// strideStep is by how many columns a ring grows.
+	strideStep = 8
+)
 
 func newRing(horizon time.Duration) *ring {
 	return &ring{horizon: horizon.Milliseconds(), times: make([]int64, firstRingSize)}
 }
 
 // addColumn adds a column; pages that are there already hold empty.
-func (r *ring) addColumn(empty float64) *column {
-	c := &column{values: make([]float64, len(r.times)), empty: empty}
-	c.fill(0)
-	r.columns = append(r.columns, c)
+func (r *ring) addColumn(empty float64) column {
+	if len(r.empty) == r.stride {
+		r.move(len(r.times), r.stride+strideStep)
+	}
+	r.empty = append(r.empty, empty)
+	c := column{number: len(r.empty)}
+	for i := range r.n {
+		r.set(c, r.slot(i), empty)
+	}
 	return c
 }
 
-func (c *column) fill(from int) {
-	if c.empty == 0 {
-		return
+// move lays the pages out anew.
+func (r *ring) move(size, stride int) {
+	times, rows := make([]int64, size), make([]float64, size*stride)
+	for i := range r.n {
+		from := r.slot(i)
+		times[i] = r.times[from]
+		copy(rows[i*stride:], r.rows[from*r.stride:(from+1)*r.stride])
 	}
-	for i := from; i < len(c.values); i++ {
-		c.values[i] = c.empty
-	}
+	r.times, r.rows, r.stride, r.start = times, rows, stride, 0
 }
 
-// push makes room for a page and returns its index for set.
+// push makes room for a page and returns its slot for set.
 func (r *ring) push(at int64) int {
 	switch {
 	case r.n < len(r.times):
 		r.n++
 	case at-r.times[r.start] <= r.horizon:
-		r.grow()
+		r.move(2*len(r.times), r.stride)
 		r.n++
 	default:
 		r.start = (r.start + 1) % len(r.times)
@@ -70,28 +87,14 @@ func (r *ring) push(at int64) int {
 	i := r.slot(r.n - 1)
 	r.times[i] = at
 	clear(r.asked[:])
-	for _, c := range r.columns {
-		c.values[i] = c.empty
-	}
+	copy(r.rows[i*r.stride:], r.empty)
 	return i
 }
 
-func (r *ring) grow() {
-	size := 2 * len(r.times)
-	times := make([]int64, size)
-	for i := range r.n {
-		times[i] = r.times[r.slot(i)]
-	}
-	for _, c := range r.columns {
-		values := make([]float64, size)
-		for i := range r.n {
-			values[i] = c.values[r.slot(i)]
-		}
-		c.values = values
-		c.fill(r.n)
-	}
-	r.times, r.start = times, 0
-}
+// get and set reach the value of a column on the page in a slot.
+func (r *ring) get(c column, slot int) float64 { return r.rows[slot*r.stride+c.number-1] }
+
+func (r *ring) set(c column, slot int, v float64) { r.rows[slot*r.stride+c.number-1] = v }
 
 // slot is where the i-th page (0 is the oldest) lies.
 func (r *ring) slot(i int) int {
@@ -127,21 +130,21 @@ func (r *ring) upTo(t int64) int {
 
 // increase is what the cumulative column c gained on the pages in (from, to].
 // A window that reaches back before the oldest page counts from that page on.
-func (r *ring) increase(c *column, from, to int64) float64 {
-	if c == nil || r.n == 0 {
+func (r *ring) increase(c column, from, to int64) float64 {
+	if c.number == 0 || r.n == 0 {
 		return 0
 	}
 	first, last := r.upTo(from), r.upTo(to)
 	if first == last {
 		return 0
 	}
-	return c.values[r.slot(last-1)] - c.values[r.slot(max(first-1, 0))]
+	return r.get(c, r.slot(last-1)) - r.get(c, r.slot(max(first-1, 0)))
 }
 
 // gaugeAt is c's value on the newest page at or before t, unless that page is
 // older than age or did not have it.
-func (r *ring) gaugeAt(c *column, t, age int64) (float64, bool) {
-	if c == nil {
+func (r *ring) gaugeAt(c column, t, age int64) (float64, bool) {
+	if c.number == 0 {
 		return 0, false
 	}
 	i := r.upTo(t)
@@ -149,6 +152,6 @@ func (r *ring) gaugeAt(c *column, t, age int64) (float64, bool) {
 		return 0, false
 	}
 	slot := r.slot(i - 1)
-	v := c.values[slot]
+	v := r.get(c, slot)
 	return v, t-r.times[slot] <= age && !math.IsNaN(v)
 }

@@ -208,7 +208,7 @@ func (t *target) cover(p pageContext) {
 	}
 	for _, u := range t.units {
 		u.add(totalCovered, dt)
-		if g := &u.gauges[gaugeUsage]; g.column != nil && g.page == t.page {
+		if g := &u.gauges[gaugeUsage]; g.column.number != 0 && g.page == t.page {
 			u.add(totalUsage, min(max(g.now, 0), 1)*dt)
 			u.add(totalUsageCovered, dt)
 		}

@@ -41,13 +41,13 @@ type unit struct {
 }
 
 type gaugeWindow struct {
-	column *column
+	column column
 	now    float64
 	page   int
 }
 
 type totalWindow struct {
-	column *column
+	column column
 	// sum is what was added since the first page; skipped is in the source's
 	// total too, but was not seen to be added.
 	sum, skipped float64
@@ -67,7 +67,7 @@ func (t *target) windowFor(long bool) *ring {
 // gaugeColumn, totalColumn and histogram make what windows need, once seen.
 func (u *unit) gauge(g gauge) *gaugeWindow {
 	w := &u.gauges[g]
-	if w.column == nil {
+	if w.column.number == 0 {
 		w.column = u.target.short.addColumn(math.NaN())
 	}
 	return w
@@ -75,7 +75,7 @@ func (u *unit) gauge(g gauge) *gaugeWindow {
 
 func (u *unit) total(t total) *totalWindow {
 	w := &u.totals[t]
-	if w.column == nil {
+	if w.column.number == 0 {
 		w.column = u.target.windowFor(t.long()).addColumn(0)
 	}
 	return w
@@ -117,23 +117,24 @@ func (u *unit) add(t total, d float64) {
 // store writes the page's values into the windows at the given places.
 func (u *unit) store(long, short int) {
 	for i := range u.gauges {
-		if g := &u.gauges[i]; g.column != nil && g.page == u.target.page {
-			g.column.values[short] = g.now
+		if g := &u.gauges[i]; g.column.number != 0 && g.page == u.target.page {
+			u.target.short.set(g.column, short, g.now)
 		}
 	}
 	for i := range u.totals {
-		if w := &u.totals[i]; w.column != nil {
-			w.column.values[pick(total(i).long(), long, short)] = w.sum
+		if w := &u.totals[i]; w.column.number != 0 {
+			u.target.windowFor(total(i).long()).set(w.column, pick(total(i).long(), long, short), w.sum)
 		}
 	}
 	for i, h := range u.hists {
 		if h == nil {
 			continue
 		}
-		at := pick(hist(i).long(), long, short)
-		h.sumColumn.values[at], h.countColumn.values[at] = h.sum, h.count
+		r, at := u.target.windowFor(hist(i).long()), pick(hist(i).long(), long, short)
+		r.set(h.sumColumn, at, h.sum)
+		r.set(h.countColumn, at, h.count)
 		for j, c := range h.bucketColumns {
-			c.values[short] = h.buckets[j]
+			u.target.short.set(c, short, h.buckets[j])
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (w unitWindow) Fresh() bool {
 // Gauge is the gauge as of the last page, if that page is fresh and had it.
 func (w unitWindow) Gauge(g gauge) (float64, bool) {
 	v := w.unit.gauges[g]
-	return v.now, v.column != nil && v.page == w.unit.target.page && w.Fresh()
+	return v.now, v.column.number != 0 && v.page == w.unit.target.page && w.Fresh()
 }
 
 // Increase is what the total gained in the window that ends now.
@@ -139,7 +139,7 @@ func (w unitWindow) countRequests(d time.Duration) float64 {
 // Total is the source's own total as far as it is known, resets corrected.
 func (w unitWindow) Total(t total) (float64, bool) {
 	v := w.unit.totals[t]
-	return v.sum + v.skipped, v.column != nil
+	return v.sum + v.skipped, v.column.number != 0
 }
 
 // Covered is the share of the window that good pages cover.
