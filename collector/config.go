@@ -26,6 +26,10 @@ type GlobalConfig struct {
 	ScrapeInterval model.Duration `yaml:"scrape_interval,omitempty"`
 	// ScrapeTimeout is how long one scrape may take; at most ScrapeInterval.
 	ScrapeTimeout model.Duration `yaml:"scrape_timeout,omitempty"`
+	// EvaluationInterval is the time from one evaluation of the rules to the
+	// next. It is shorter than ScrapeInterval, since targets are scraped at
+	// moments of their own, and what one of them shows should not wait for the others.
+	EvaluationInterval model.Duration `yaml:"evaluation_interval,omitempty"`
 	// ExternalLabels are added to what leaves kvwatch (alerts, remote write),
 	// never to what is stored.
 	ExternalLabels labels.Labels `yaml:"external_labels,omitempty"`
@@ -36,20 +40,28 @@ func DefaultGlobalConfig() GlobalConfig {
 	return GlobalConfig{
 		ScrapeInterval: model.Duration(15 * time.Second),
 		ScrapeTimeout:  model.Duration(10 * time.Second),
+
+		EvaluationInterval: model.Duration(defaultEvaluationInterval),
 	}
 }
+
+// defaultEvaluationInterval keeps an alert from waiting long for its evaluation.
+const defaultEvaluationInterval = 5 * time.Second
 
 // UnmarshalYAML decodes the block strictly and checks it.
 func (g *GlobalConfig) UnmarshalYAML(unmarshal func(any) error) error {
 	type plain GlobalConfig
 	*g = DefaultGlobalConfig()
-	g.ScrapeTimeout = 0
+	g.ScrapeTimeout, g.EvaluationInterval = 0, 0
 	at, err := decode(unmarshal, (*plain)(g), func() any { return new(plain) })
 	if err != nil {
 		return at.explain(err, "global")
 	}
 	if g.ScrapeTimeout == 0 {
 		g.ScrapeTimeout = min(DefaultGlobalConfig().ScrapeTimeout, g.ScrapeInterval)
+	}
+	if g.EvaluationInterval == 0 {
+		g.EvaluationInterval = min(DefaultGlobalConfig().EvaluationInterval, g.ScrapeInterval)
 	}
 	return at.list(g.problems(), "global")
 }
@@ -59,6 +71,9 @@ func (g *GlobalConfig) problems() []problem {
 	var ps []problem
 	if g.ScrapeInterval <= 0 {
 		ps = append(ps, problem{"scrape_interval", "must be more than 0"})
+	}
+	if g.EvaluationInterval <= 0 {
+		ps = append(ps, problem{"evaluation_interval", "must be more than 0"})
 	}
 	if g.ScrapeTimeout > g.ScrapeInterval {
 		ps = append(ps, timeoutProblem(g.ScrapeTimeout, g.ScrapeInterval))

@@ -90,7 +90,7 @@ func newDaemon(o daemonOptions) *daemon {
 
 // setGlobal takes what of the global block the daemon itself goes by.
 func (d *daemon) setGlobal(g collector.GlobalConfig) {
-	d.interval.Store(int64(time.Duration(g.ScrapeInterval)))
+	d.interval.Store(int64(time.Duration(g.EvaluationInterval)))
 	d.external.Store(&g.ExternalLabels)
 }
 
@@ -145,6 +145,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	d.onClose("rules", d.engine.Save)
 	if err = d.engine.Restore(ctx, time.Now(), d.store.Scan); err != nil {
 		return fmt.Errorf("refilling the hot windows from %s: %w", d.o.StoragePath, err)
 	}
