@@ -86,7 +86,9 @@ func (c *cacheExcess) numbers(w PoolWindow, level int) []Number {
 		{Name: "excess", Value: l.S, Unit: "tokens"},
 	}
 	if heavy > 0 {
-		ns = append(ns, Number{Name: "excess_prompts", Value: l.S / heavy, Unit: "prompts"})
+		ns = append(ns,
+			Number{Name: "excess_prompts", Value: l.S / heavy, Unit: "prompts"},
+			Number{Name: "threshold_prompts", Value: c.conf.levels[level].prompts, Unit: "prompts"})
 	}
 	if t.Baseline.valid() {
 		ns = append(ns, Number{Name: "usual_miss_ratio", Value: t.Baseline.usual(), Unit: "ratio"})
