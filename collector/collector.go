@@ -344,7 +344,7 @@ func (c *Collector) begin(f found, j *job, warning string, old *loop) *loop {
 func (c *Collector) newScraper(f found, j *job, warning string) *targetScraper {
 	return &targetScraper{
 		found: f, client: j.client, gzips: &c.gzips, sink: c.sink, logger: c.logger, warning: warning,
-		rounds: newRounds(f.target, f.config.limits()),
+		rounds: newRounds(f.target, f.config.limits()), details: &details{},
 		public: TargetStatus{
 			Job: f.target.Labels.Get(model.JobLabel), Instance: f.target.Labels.Get(model.InstanceLabel),
 			URL: f.target.URL, Source: f.target.Source, State: StateUnknown, Since: time.Now(), Warning: warning,
@@ -387,6 +387,7 @@ func (s *targetScraper) run(ctx context.Context) {
 	offset := s.offset()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer s.details.wait()
 	for {
 		due := nextScrape(time.Now(), s.found.interval, offset)
 		timer.Reset(time.Until(due))

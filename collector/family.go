@@ -31,6 +31,8 @@ type source struct {
 	// hint says what to do about a page that holds none of the families.
 	hint     string
 	families []family
+	// details are told at other paths of the same server.
+	details []detail
 
 	// id is the place in the registry.
 	id int

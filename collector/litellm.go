@@ -14,7 +14,12 @@ func init() {
 		path:        "/metrics/", // /metrics only redirects there
 		owns:        func(name []byte) bool { return hasAnyPrefix(name, "litellm_") },
 		accumulates: true,
-		hint:        `point the target at a LiteLLM proxy's /metrics/, and add "prometheus" to its callbacks`,
+		// Never /health, which calls the models.
+		details: []detail{
+			{path: "/health/readiness/details", every: gatewayDetails, keyed: true, read: readVersion("litellm_version")},
+			{path: "/health/backlog", every: gatewayDetails, keyed: true, read: readBacklog, lose: loseBacklog},
+		},
+		hint: `point the target at a LiteLLM proxy's /metrics/, and add "prometheus" to its callbacks`,
 		families: []family{
 			{name: LiteLLMInFlight, kind: gauge},
 			{name: LiteLLMAdmitted, kind: gauge},

@@ -22,9 +22,10 @@ const (
 	VLLMPromptBySource   = "vllm:prompt_tokens_by_source_total" // source
 	VLLMGenerationTokens = "vllm:generation_tokens_total"
 	VLLMPreemptions      = "vllm:num_preemptions_total"
-	VLLMRequestSuccess   = "vllm:request_success_total"                 // finished_reason
-	VLLMRejections       = "vllm:admission_rejections_total"            // reason
-	VLLMCacheConfig      = "vllm:cache_config_info"                     // block_size, num_gpu_blocks, kv_cache_size_tokens, kv_cache_max_concurrency, enable_prefix_caching
+	VLLMRequestSuccess   = "vllm:request_success_total"      // finished_reason
+	VLLMRejections       = "vllm:admission_rejections_total" // reason
+	VLLMCacheConfig      = "vllm:cache_config_info"          // its labels are the value, see vllm.go
+	VLLMDrafts           = "vllm:spec_decode_num_drafts_total"
 	VLLMPromptHist       = "vllm:request_prompt_tokens"                 // histogram
 	VLLMComputedHist     = "vllm:request_prefill_kv_computed_tokens"    // histogram
 	VLLMGenerationHist   = "vllm:request_generation_tokens"             // _sum and _count only

@@ -53,6 +53,9 @@ type pageInfo struct {
 	From map[string]string
 	// ProcessStart is process_start_time_seconds; 0 where it is not exposed.
 	ProcessStart float64
+	// Restarted says that another process answers than on the page before, as
+	// far as the page can tell.
+	Restarted bool
 	// Sampled says that several workers answer behind the address.
 	Sampled bool
 	// Bytes is the size of the body.
@@ -110,7 +113,7 @@ func (p *pageReader) read(body io.Reader, contentType string, at time.Time) (sam
 	if err := p.judge(src, isOpenMetrics(contentType)); err != nil {
 		return nil, nil, info, err
 	}
-	p.take(src, at)
+	info.Restarted = p.take(src, at)
 	info.From, info.ProcessStart, info.Sampled = p.from, p.start, p.workers.takeTurns()
 	return p.sums.samples, p.sums.stale, info, nil
 }
@@ -120,12 +123,11 @@ func (p *pageReader) read(body io.Reader, contentType string, at time.Time) (sam
 // same *Series come back.
 func (p *pageReader) lose() []*Series { return p.sums.lose() }
 
-// take makes the page the last one.
-func (p *pageReader) take(src *source, at time.Time) {
+// take makes the page the last one, and says whether it is another process'.
+func (p *pageReader) take(src *source, at time.Time) bool {
 	pg := &p.page
 	known := pg.start != 0 || p.start != 0
-	restarted := known && pg.start != p.start
-	p.sums.take(pg.chosen(src), known, restarted)
+	restarted := p.sums.take(pg.chosen(src), known, known && pg.start != p.start)
 	p.source, p.start = src, pg.start
 	if pg.start != 0 {
 		p.workers.process(pg.start, at)
@@ -138,6 +140,7 @@ func (p *pageReader) take(src *source, at time.Time) {
 	if len(p.sums.inputs) > 2*p.limits.Series {
 		p.sums.forget(1)
 	}
+	return restarted
 }
 
 // noteNames updates from, by a new map where something changed.

@@ -60,7 +60,7 @@ func (r *rounds) page(body io.Reader, contentType string, at time.Time, explain 
 		r.target = &recognised
 	}
 	r.round = Round{
-		Target: r.target, Time: at, State: StateUp,
+		Target: r.target, Time: at, State: StateUp, Sampled: info.Sampled,
 		Samples: append(samples, Sample{Series: r.up, Value: 1}), Stale: stale,
 	}
 	return &r.round, info

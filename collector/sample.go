@@ -33,6 +33,12 @@ type Round struct {
 	Time     time.Time
 	Duration time.Duration
 	State    State
+	// Sampled says that several workers answer behind one address, each with
+	// counters of its own: the page is one of them, and nothing can be rated.
+	Sampled bool
+	// Version is that of the server, as it tells it beside its page; empty
+	// while unknown. It is told for gating only: history does not keep it.
+	Version string
 	// Reason says in plain words what is wrong and what to do; empty when up.
 	// It never holds a secret.
 	Reason string

@@ -38,6 +38,10 @@ type targetScraper struct {
 	sink   func(context.Context, *Round)
 	logger *slog.Logger
 	rounds *rounds
+	// details is what the server tells beside its page. away says that the last
+	// scrape failed, so that another process may answer now.
+	details *details
+	away    bool
 	// warning is what discovery has to say about the target.
 	warning string
 
@@ -62,8 +66,11 @@ func (s *targetScraper) scrape(ctx context.Context, now time.Time) {
 		return // shutting down: that is not the target's failure
 	}
 	round.Duration = time.Since(began)
+	s.askDetails(ctx, round, info)
+	about := s.details.last()
+	round.Version = about.version
 	s.sink(ctx, round)
-	s.report(round, info, redirected)
+	s.report(round, info, about, redirected)
 }
 
 // fetch makes the request and reads what comes back.
@@ -132,7 +139,7 @@ func (s *targetScraper) decoded(resp *http.Response) (body io.Reader, done func(
 }
 
 // report keeps the round for people and logs when the state flips.
-func (s *targetScraper) report(round *Round, info pageInfo, redirected bool) {
+func (s *targetScraper) report(round *Round, info pageInfo, about selfTold, redirected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.public
@@ -141,6 +148,7 @@ func (s *targetScraper) report(round *Round, info pageInfo, redirected bool) {
 		p.State, p.Since = round.State, round.Time
 	}
 	p.Source, p.Reason = round.Target.Source, round.Reason
+	p.Version, p.Backlog = about.version, about.backlog
 	p.LastScrape, p.Duration = round.Time, round.Duration
 	p.Samples, p.Sampled = 0, info.Sampled
 	if round.State == StateUp {
@@ -212,7 +220,7 @@ func sameHost(to, from *url.URL) bool {
 // inherit takes over the series and the state of the scraper before this one,
 // which has ended.
 func (s *targetScraper) inherit(old *targetScraper) {
-	s.rounds = old.rounds
+	s.rounds, s.details, s.away = old.rounds, old.details, old.away
 	public := old.status()
 	s.mu.Lock()
 	defer s.mu.Unlock()

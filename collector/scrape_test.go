@@ -93,7 +93,10 @@ func newRig(t testing.TB, address string, change func(*ScrapeConfig)) *rig {
 	if r.targetScraper == nil {
 		t.Fatal("the configuration gives no target")
 	}
-	t.Cleanup(r.client.CloseIdleConnections)
+	t.Cleanup(func() {
+		r.details.wait()
+		r.client.CloseIdleConnections()
+	})
 	return r
 }
 

@@ -146,8 +146,9 @@ func (s *sums) outputOf(lset labels.Labels, f *family) *output {
 // take makes the present page the last one: it sums the inputs for which
 // wanted holds (all, where it is nil) into samples and finds what went stale.
 // known says that the process' start is exposed, restarted that it is another
-// one; where it is not exposed a restart is told from the counters.
-func (s *sums) take(wanted func(*input) bool, known, restarted bool) {
+// one; where it is not exposed a restart is told from the counters. It returns
+// whether there was one.
+func (s *sums) take(wanted func(*input) bool, known, restarted bool) bool {
 	if wanted != nil {
 		s.leaveOut(wanted)
 	}
@@ -164,6 +165,7 @@ func (s *sums) take(wanted func(*input) bool, known, restarted bool) {
 	if s.page%forgetPages == 0 {
 		s.forget(forgetPages)
 	}
+	return restarted
 }
 
 // leaveOut drops the inputs of the present page that are not wanted.

@@ -37,6 +37,18 @@ type GatewaySettings struct {
 	DedicatedPort bool `yaml:"dedicated_port,omitempty"`
 }
 
+// Backlog is what LiteLLM's /health/backlog says: the requests of one worker,
+// whichever answered, and never the sum over workers.
+type Backlog struct {
+	// At is when it was asked.
+	At       time.Time `json:"at"`
+	InFlight int       `json:"in_flight_requests"`
+	// Admitted, Queued and Rejected are nil without admission control.
+	Admitted *int `json:"admitted_requests,omitempty"`
+	Queued   *int `json:"queued_requests,omitempty"`
+	Rejected *int `json:"rejected_requests,omitempty"`
+}
+
 // TargetStatus is what a person sees of a target.
 type TargetStatus struct {
 	Job        string        `json:"job"`
@@ -52,6 +64,11 @@ type TargetStatus struct {
 	Samples int `json:"samples"`
 	// From gives for each canonical family the exposed name that was read.
 	From map[string]string `json:"from,omitempty"`
+	// Version is what the server says of itself; empty while unknown.
+	Version string `json:"version,omitempty"`
+	// Backlog is what one worker of a gateway held when it was last asked; nil
+	// where that cannot be asked.
+	Backlog *Backlog `json:"backlog,omitempty"`
 	// Sampled says that several workers answer behind one address, so that
 	// counters cannot be rated.
 	Sampled bool `json:"sampled,omitempty"`

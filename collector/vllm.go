@@ -25,6 +25,7 @@ func init() {
 		disabled: []string{"http_", "process_", "python_"},
 		hint:     "point the target at a vLLM server's /metrics",
 		families: vllmFamilies(),
+		details:  []detail{{path: "/version", read: readVersion("version")}},
 	})
 }
 
@@ -44,8 +45,12 @@ func vllmFamilies() []family {
 		{name: VLLMPreemptions},
 		{name: VLLMRequestSuccess, labels: []string{"finished_reason"}},
 		{name: VLLMRejections, labels: []string{"reason"}},
+		{name: VLLMDrafts},
 		{name: VLLMCacheConfig, kind: peak, labels: []string{
 			"block_size", "num_gpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency", "enable_prefix_caching",
+			// These tell that blocks times block size is no capacity, and how
+			// coarse hits are.
+			"sliding_window", "mamba_block_size", "prefix_match_unit", "cache_hit_alignment_tokens",
 		}},
 		{name: VLLMPromptHist, kind: histogram},
 		{name: VLLMComputedHist, kind: histogram},
