@@ -47,6 +47,8 @@ type family struct {
 	aliases []string
 	// labels are kept, beside those of the source.
 	labels []string
+	// required is said to be missing where a page neither has nor declares it.
+	required bool
 	// clears says that an increase of this counter proves the deployment
 	// (label model_id) well, whatever its state gauge still says.
 	clears bool

@@ -25,7 +25,7 @@ func init() {
 			{name: LiteLLMAdmitted, kind: gauge},
 			{name: LiteLLMQueued, kind: gauge},
 			{name: LiteLLMRejected, labels: []string{"reason"}},
-			{name: LiteLLMRequests, labels: []string{"requested_model", "model_id", "status_code"}},
+			{name: LiteLLMRequests, required: true, labels: []string{"requested_model", "model_id", "status_code"}},
 			{name: LiteLLMFailed, labels: []string{"requested_model", "model_id", "exception_status"}},
 			{name: LiteLLMTotalLatency, kind: histogram, labels: latency},
 			{name: LiteLLMAPILatency, kind: histogram, labels: latency},

@@ -37,6 +37,10 @@ type page struct {
 	wanted, notNumbers int
 	// sourced says that a wanted sample of some source was read.
 	sourced bool
+	// lacking says that the page before lacked a required family; then declared
+	// notes those that are declared, by their id.
+	lacking  bool
+	declared []bool
 	// foreign counts series that another server re-exports.
 	foreign int
 	start   float64
@@ -72,7 +76,11 @@ type birth struct {
 func (pg *page) reset(openMetrics bool) {
 	clear(pg.best)
 	clear(pg.kinds)
-	*pg = page{openMetrics: openMetrics, order: pg.order, best: pg.best, kinds: pg.kinds, births: pg.births[:0]}
+	clear(pg.declared)
+	*pg = page{
+		openMetrics: openMetrics, order: pg.order, best: pg.best, kinds: pg.kinds, births: pg.births[:0],
+		lacking: pg.lacking, declared: pg.declared,
+	}
 }
 
 // score orders the sources that a page could be of.
@@ -114,7 +122,7 @@ func (pg *page) comment(line []byte, ended bool) {
 		return
 	}
 	pg.good++
-	if declares && !pg.sourced {
+	if declares && (!pg.sourced || pg.lacking) {
 		name, _, _ := bytes.Cut(line[len("# TYPE "):], []byte(" "))
 		pg.declare(name)
 	}
@@ -125,7 +133,26 @@ func (pg *page) declare(name []byte) {
 	pg.name(name)
 	if n, ok := registered.declared[string(name)]; ok && n.family.source != nil {
 		pg.kinds[n.family.source.id].declared = true
+		pg.declared[n.family.id] = true
 	}
+}
+
+// missing lists the required families of a source that the page neither has
+// nor declares. Where the page before lacked none, declarations were not
+// looked at: then nothing is said before the next page.
+func (pg *page) missing(src *source) []string {
+	var names []string
+	for i := range src.families {
+		f := &src.families[i]
+		if f.required && pg.best[f.id] == nil && !pg.declared[f.id] {
+			names = append(names, f.name)
+		}
+	}
+	looked := pg.lacking
+	if pg.lacking = len(names) > 0; !looked {
+		return nil
+	}
+	return names
 }
 
 // name notes to which sources a name points, while nothing better does.

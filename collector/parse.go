@@ -58,6 +58,8 @@ type pageInfo struct {
 	Restarted bool
 	// Sampled says that several workers answer behind the address.
 	Sampled bool
+	// Missing lists the required families that the page neither has nor declares.
+	Missing []string
 	// Bytes is the size of the body.
 	Bytes int64
 	// Wanted is the number of wanted samples on the page, before they are summed.
@@ -92,6 +94,7 @@ func newPageReader(t *Target, limits Limits) *pageReader {
 	p.base = p.kept.Labels()
 	p.page.best = make([]*sampleName, len(registered.families))
 	p.page.kinds = make([]sourceSeen, len(registered.sources))
+	p.page.lacking, p.page.declared = true, make([]bool, len(registered.families))
 	return p
 }
 
@@ -115,6 +118,7 @@ func (p *pageReader) read(body io.Reader, contentType string, at time.Time) (sam
 	}
 	info.Restarted = p.take(src, at)
 	info.From, info.ProcessStart, info.Sampled = p.from, p.start, p.workers.takeTurns()
+	info.Missing = p.page.missing(src)
 	return p.sums.samples, p.sums.stale, info, nil
 }
 
@@ -123,11 +127,15 @@ func (p *pageReader) read(body io.Reader, contentType string, at time.Time) (sam
 // same *Series come back.
 func (p *pageReader) lose() []*Series { return p.sums.lose() }
 
-// take makes the page the last one, and says whether it is another process'.
+// take makes the page the last one, and says whether it is of another process
+// than the one before.
 func (p *pageReader) take(src *source, at time.Time) bool {
 	pg := &p.page
 	known := pg.start != 0 || p.start != 0
 	restarted := p.sums.take(pg.chosen(src), known, known && pg.start != p.start)
+	if p.source == nil || (pg.start != 0) != (p.start != 0) {
+		restarted = false // there is no page before to hold this one against
+	}
 	p.source, p.start = src, pg.start
 	if pg.start != 0 {
 		p.workers.process(pg.start, at)

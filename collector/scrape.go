@@ -189,6 +189,9 @@ func (s *targetScraper) warnings(round *Round, info pageInfo, redirected bool) s
 	if info.NotNumbers > 0 && round.State == StateUp {
 		ws = append(ws, fmt.Sprintf("%d values of the page are NaN or infinite and were left out", info.NotNumbers))
 	}
+	if len(info.Missing) > 0 && round.State == StateUp {
+		ws = append(ws, fmt.Sprintf("the page has no %s under any name that is known, so that what rests on it is unknown: the server has served nothing yet, was told to leave it out, or is too old or too new", strings.Join(info.Missing, ", ")))
+	}
 	if info.Sampled {
 		ws = append(ws, "several workers answer behind one address, each with counters of its own, so that counters are not rated: use the multiprocess mode")
 	}

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -89,15 +90,29 @@ func (s *targetScraper) explainStatus(resp *http.Response) *failure {
 		if v := resp.Header.Get("Retry-After"); v != "" {
 			after = fmt.Sprintf(", retry-after %q", clip(v))
 		}
-		return &failure{StateOverloaded, fmt.Sprintf("the server is overloaded (HTTP 503%s): it sheds load, which is no outage", after)}
+		if admissionRefused(resp.Body) {
+			return &failure{StateOverloaded, fmt.Sprintf("the gateway is overloaded (HTTP 503%s): its admission control refuses the scrape too, which is saturation and no outage; scrape its dedicated metrics port", after)}
+		}
+		return &failure{StateOverloaded, fmt.Sprintf("the server is overloaded (HTTP 503%s): it sheds load, which is no outage, unless it is a proxy with nothing behind it that answers so", after)}
 	case code >= 300 && code < 400 && code != http.StatusNotModified:
 		return &failure{StateRedirect, s.redirectHint(resp)}
 	case code == http.StatusBadRequest:
 		return &failure{StateDown, "the server does not take the request (HTTP 400): does it want scheme: https, or other params?"}
+	case code == http.StatusInternalServerError:
+		return &failure{StateDown, fmt.Sprintf("the server runs but answers HTTP 500 at %s: look into its log; a multiprocess directory on a network volume does this", path)}
 	default:
 		return &failure{StateDown, fmt.Sprintf("the server answers HTTP %d at %s: look into its log", code, path)}
 	}
 }
+
+// admissionRefused says whether LiteLLM's admission control made the answer.
+func admissionRefused(body io.Reader) bool {
+	text, _ := io.ReadAll(io.LimitReader(body, refusalBytes)) // what came of a broken body does as well
+	return bytes.Contains(text, []byte("overloaded_error"))
+}
+
+// refusalBytes is how much of a refusal is looked at.
+const refusalBytes = 4 << 10
 
 // keyHint says what to do about a 401.
 func (s *targetScraper) keyHint() string {
