@@ -64,25 +64,35 @@ func NewProber(c ScrapeConfig, userAgent string) (*Prober, error) {
 	return &Prober{&targetScraper{
 		found: found, client: client, gzips: new(sync.Pool),
 		sink: func(context.Context, *Round) {}, logger: slog.New(slog.DiscardHandler),
-		rounds: newRounds(found.target, c.limits()),
+		rounds: newRounds(found.target, c.limits()), details: &details{},
 	}}, nil
 }
 
 // Scrape reads the page once. now is the time of the round; the round is valid
-// until the next call.
+// until the next call. What the server tells beside its page is asked for while
+// ctx lasts, and is in a later round.
 func (p *Prober) Scrape(ctx context.Context, now time.Time) (*Round, PageInfo) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, p.scraper.found.timeout)
 	defer cancel()
 	round, info, redirected := p.scraper.fetch(limited, now)
 	round.Duration = time.Since(began)
+	p.scraper.askDetails(ctx, round, info)
+	round.Version = p.Version()
 	public := info.public()
 	public.Redirected = redirected
 	return round, public
 }
 
-// Close gives back the prober's connections.
-func (p *Prober) Close() { p.scraper.client.CloseIdleConnections() }
+// Version is what the server said of itself so far; empty while unknown.
+func (p *Prober) Version() string { return p.scraper.details.last().version }
+
+// Close waits for what is still asked, until the context of the scrapes is
+// done, and gives back the prober's connections.
+func (p *Prober) Close() {
+	p.scraper.details.wait()
+	p.scraper.client.CloseIdleConnections()
+}
 
 // SavedReader makes rounds of pages that are at hand. It is not safe for
 // concurrent use.

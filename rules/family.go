@@ -33,6 +33,7 @@ const (
 	totalRejected
 	totalRequests
 	totalRequestsOK
+	totalFailed
 	totalCooldowns
 	// totalCovered is the time between good pages in seconds, totalUsage the
 	// KV usage over the time in which it was known, and totalUsageCovered that time.
@@ -51,6 +52,7 @@ const (
 	histTTFT
 	histITL
 	histPrefill
+	histQueueTime
 	histOverhead
 	histTotalLatency
 	histAPILatency
@@ -129,6 +131,8 @@ func totalOf(name string) (total, bool) {
 		return totalRejected, true
 	case collector.LiteLLMRequests:
 		return totalRequests, true
+	case collector.LiteLLMFailed:
+		return totalFailed, true
 	case collector.LiteLLMCooledDown:
 		return totalCooldowns, true
 	default:
@@ -161,6 +165,8 @@ func histOf(name string) (h hist, part string, ok bool) {
 			return histITL, part, true
 		case collector.VLLMPrefillTime:
 			return histPrefill, part, true
+		case collector.VLLMQueueTime:
+			return histQueueTime, part, true
 		case collector.LiteLLMOverhead:
 			return histOverhead, part, true
 		case collector.LiteLLMTotalLatency:

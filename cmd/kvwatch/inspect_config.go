@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"kvwatch/collector"
+)
+
+// inspectConfig is a kvwatch.yml for the live targets among those found.
+func inspectConfig(found []inspected) (string, error) {
+	var jobs []configJob
+	for _, f := range found {
+		if f.page == nil {
+			continue
+		}
+		job, ok, err := jobOf(f)
+		if err != nil {
+			return "", err
+		}
+		if !ok {
+			continue
+		}
+		jobs = addJob(jobs, job)
+	}
+	if len(jobs) == 0 {
+		return "", errors.New("--write-config: none of the inputs is a live vLLM or LiteLLM server, so that there is nothing to write")
+	}
+	var b strings.Builder
+	b.WriteString("# Written by kvwatch inspect. Check it with: kvwatch check config FILE\n")
+	for _, f := range found {
+		fmt.Fprintf(&b, "# %s: %s\n", plain(f.report.URL), plain(whatItIs(f.report)))
+	}
+	b.WriteString("scrape_configs:\n")
+	for i := range jobs {
+		jobs[i].write(&b, i, jobs)
+	}
+	b.WriteString("# Tell somebody: see receivers and route in deploy/kvwatch.yml.\n")
+	return b.String(), nil
+}
+
+// configJob is one entry of scrape_configs.
+type configJob struct {
+	source, scheme, path, keyFile, params string
+	targets                               []string
+}
+
+// jobOf is the job that a target would be in; false for one of which too
+// little is known.
+func jobOf(f inspected) (configJob, bool, error) {
+	j := configJob{source: f.report.Source, scheme: f.page.scheme, path: f.page.path, targets: []string{f.page.host}}
+	if j.source != collector.SourceVLLM && j.source != collector.SourceLiteLLM {
+		return j, false, nil
+	}
+	// A gateway redirects from here to there, which costs a round trip each time.
+	if j.source == collector.SourceLiteLLM && strings.HasSuffix(j.path, "/metrics") {
+		j.path += "/"
+	}
+	if f.page.keyFile != "" {
+		file, err := filepath.Abs(f.page.keyFile)
+		if err != nil {
+			return j, false, err
+		}
+		j.keyFile = file
+	}
+	if len(f.page.params) > 0 {
+		j.params = "the parameters of the URL are left out here, as they may be secret: write them into params"
+	}
+	return j, true, nil
+}
+
+// addJob puts the target into a job like its own, or begins one.
+func addJob(jobs []configJob, job configJob) []configJob {
+	for i := range jobs {
+		j := &jobs[i]
+		if j.source == job.source && j.scheme == job.scheme && j.path == job.path && j.keyFile == job.keyFile && j.params == job.params {
+			j.targets = append(j.targets, job.targets...)
+			return jobs
+		}
+	}
+	return append(jobs, job)
+}
+
+// name is vllm or gateway, with a number where there are several.
+func (j configJob) name(i int, jobs []configJob) string {
+	name, before := j.source, 0
+	if j.source == collector.SourceLiteLLM {
+		name = "gateway"
+	}
+	for _, other := range jobs[:i] {
+		if other.source == j.source {
+			before++
+		}
+	}
+	if before > 0 {
+		return fmt.Sprintf("%s-%d", name, before+1)
+	}
+	return name
+}
+
+func (j configJob) write(b *strings.Builder, i int, jobs []configJob) {
+	fmt.Fprintf(b, "  - job_name: %s\n    source: %s\n", j.name(i, jobs), j.source)
+	if j.scheme != "http" {
+		fmt.Fprintf(b, "    scheme: %s\n", j.scheme)
+	}
+	fmt.Fprintf(b, "    metrics_path: %q\n", j.path)
+	if j.params != "" {
+		fmt.Fprintf(b, "    # %s\n", j.params)
+	}
+	if j.keyFile != "" {
+		fmt.Fprintf(b, "    authorization: {credentials_file: %q}\n", j.keyFile)
+	}
+	seen := map[string]bool{}
+	var targets []string
+	for _, t := range j.targets {
+		if !seen[t] {
+			seen[t] = true
+			targets = append(targets, t)
+		}
+	}
+	fmt.Fprintf(b, "    static_configs: [{targets: [%s]}]\n", quoted(targets))
+	if j.source == collector.SourceLiteLLM {
+		b.WriteString("    # What the page does not tell; saturation needs it:\n    # gateway: {workers: 4, max_in_flight_per_worker: 24}\n")
+	}
+}
+
+// plain keeps a text on its line of a comment.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, text)
+}

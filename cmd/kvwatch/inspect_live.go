@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/discovery/targetgroup"
+
+	"kvwatch/collector"
+	"kvwatch/rules"
+)
+
+const (
+	// inspectInterval is the time between two scrapes of a live server.
+	inspectInterval = time.Second
+	// inspectShare keeps scrapes from taking more than a quarter of a server's
+	// time, which a gateway's page takes from its requests.
+	inspectShare = 4
+	// inspectTimeout bounds one scrape, inspectGrace what goes on after --for.
+	inspectTimeout = 10 * time.Second
+	inspectGrace   = 1500 * time.Millisecond
+	// deadTries is after how many failures in a row, and none before that was
+	// read, a server counts as dead.
+	deadTries = 3
+)
+
+// inspectClock is the time that live watching goes by.
+type inspectClock struct {
+	now func() time.Time
+	// wait returns when d has passed, or ctx is done.
+	wait func(ctx context.Context, d time.Duration)
+}
+
+func wallClock() inspectClock {
+	return inspectClock{now: time.Now, wait: func(ctx context.Context, d time.Duration) {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+	}}
+}
+
+// livePage is where a live server has its metrics.
+type livePage struct {
+	scheme, host, path string
+	params             url.Values
+	// keyFile is the file with the key, where the server asked for one.
+	keyFile string
+}
+
+// live is a server to watch.
+type live struct {
+	options inspectOptions
+	address *url.URL // without user info
+	user    *url.Userinfo
+	clock   inspectClock
+}
+
+// live reads a URL, or host:port.
+func (o inspectOptions) live(in string) (live, error) {
+	if !strings.Contains(in, "://") {
+		in = "http://" + in
+	}
+	u, err := url.Parse(in)
+	if err != nil { // its text may hold credentials
+		return live{}, errors.New("an input is no URL: write http://host:port/metrics")
+	}
+	l := live{options: o, user: u.User, address: u, clock: wallClock()}
+	u.User, u.Fragment = nil, ""
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return l, inputError{l.input(), fmt.Errorf("the scheme %q is unknown: use http or https", u.Scheme)}
+	case u.Host == "":
+		return l, inputError{l.input(), errors.New("the URL has no host: write http://host:port/metrics")}
+	}
+	return l, nil
+}
+
+func (l live) input() string {
+	return (&url.URL{Scheme: l.address.Scheme, Host: l.address.Host, Path: l.address.Path}).String()
+}
+
+// paths are where the page may be: as given, then at the usual places.
+func (l live) paths() []string {
+	given := l.address.Path
+	var all []string
+	add := func(path string) {
+		if !slices.Contains(all, path) {
+			all = append(all, path)
+		}
+	}
+	base := strings.TrimSuffix(given, "/")
+	if base != "" {
+		add(given)
+	}
+	if base != "" && !strings.HasSuffix(base, "/metrics") {
+		add(base + "/metrics")
+	}
+	add("/metrics")
+	add("/metrics/")
+	if base == "" {
+		add("/")
+	}
+	return all
+}
+
+// scrapeConfig is the configuration of the page at path; keyed sends the key.
+func (l live) scrapeConfig(path string, keyed bool) (collector.ScrapeConfig, error) {
+	c := collector.DefaultScrapeConfig()
+	c.JobName, c.Scheme, c.MetricsPath, c.Params = "inspect", l.address.Scheme, path, l.address.Query()
+	timeout := model.Duration(min(inspectTimeout, l.options.watch+inspectGrace))
+	c.ScrapeInterval, c.ScrapeTimeout = timeout, timeout
+	c.StaticConfigs = []*targetgroup.Group{{Targets: []model.LabelSet{{model.AddressLabel: model.LabelValue(l.address.Host)}}}}
+	switch {
+	case keyed:
+		file, err := filepath.Abs(l.options.tokenFile)
+		if err != nil {
+			return c, err
+		}
+		c.HTTPClientConfig.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: file}
+	case l.user != nil:
+		password, _ := l.user.Password()
+		c.HTTPClientConfig.BasicAuth = &config.BasicAuth{Username: l.user.Username(), Password: config.Secret(password)}
+	}
+	return c, nil
+}
+
+// attempt is one page that was tried.
+type attempt struct {
+	prober *collector.Prober
+	path   string
+	keyed  bool
+	round  *collector.Round
+	info   collector.PageInfo
+}
+
+// try scrapes the page at path once, with the key where the server asks for it.
+func (l live) try(ctx context.Context, path string) (attempt, error) {
+	a := attempt{path: path}
+	for {
+		c, err := l.scrapeConfig(path, a.keyed)
+		if err != nil {
+			return a, err
+		}
+		if a.prober, err = collector.NewProber(c, "kvwatch-inspect"); err != nil {
+			return a, err
+		}
+		a.round, a.info = a.prober.Scrape(ctx, l.clock.now())
+		if a.round.State != collector.StateUnauthorised || a.keyed || l.options.tokenFile == "" {
+			return a, nil
+		}
+		a.prober.Close()
+		a.keyed = true
+	}
+}
+
+// find tries the paths until a page is read. Where none is, it returns the
+// attempt that says most.
+func (l live) find(ctx context.Context) (attempt, error) {
+	var best attempt
+	for _, path := range l.paths() {
+		a, err := l.try(ctx, path)
+		if err != nil {
+			return a, err
+		}
+		if best.prober == nil || tells(a.round.State) > tells(best.round.State) {
+			if best.prober != nil {
+				best.prober.Close()
+			}
+			best = a
+		} else {
+			a.prober.Close()
+		}
+		if tells(best.round.State) >= tells(collector.StateDown) {
+			break
+		}
+	}
+	return best, nil
+}
+
+// tells orders states by what they say of where the page is: a server that has
+// no page here may have it elsewhere, one that is dead has it nowhere.
+func tells(s collector.State) int {
+	switch s {
+	case collector.StateUp:
+		return 4
+	case collector.StateDown, collector.StateTimeout, collector.StateUnauthorised, collector.StateOverloaded,
+		collector.StateTooLarge, collector.StateTruncated, collector.StateMetricsDisabled:
+		return 3
+	case collector.StateNoMetrics, collector.StateRedirect:
+		return 2
+	case collector.StateNotMetrics:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// hopeless says that a state stays until somebody does something.
+func hopeless(s collector.State) bool {
+	switch s {
+	case collector.StateUnauthorised, collector.StateNotFound, collector.StateNoMetrics, collector.StateNotMetrics,
+		collector.StateRedirect, collector.StateTooLarge, collector.StateMetricsDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// inspect finds the server's page and watches it.
+func (l live) inspect(ctx context.Context) ([]inspected, error) {
+	limited, cancel := context.WithTimeout(ctx, l.options.watch+inspectGrace)
+	defer cancel()
+	began := l.clock.now()
+	a, err := l.find(limited)
+	if err != nil {
+		return nil, err
+	}
+	inspection, err := rules.NewInspection(l.input(), l.options.rules(inspectInterval))
+	if err != nil {
+		return nil, err
+	}
+	inspection.Observe(a.round, a.info)
+	l.watch(limited, a, inspection, began.Add(l.options.watch))
+	cancel()
+	a.prober.Close()
+	inspection.SetVersion(a.prober.Version())
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	report, err := inspection.Report(ctx)
+	if report.State == collector.StateUnauthorised {
+		report.Advise(l.keyAdvice(a))
+	}
+	page := &livePage{scheme: l.address.Scheme, host: l.address.Host, path: a.path, params: l.address.Query()}
+	if a.keyed {
+		page.keyFile = l.options.tokenFile
+	}
+	return []inspected{{report, page}}, err
+}
+
+func (l live) keyAdvice(a attempt) string {
+	if a.keyed {
+		return "the server refuses the key in " + l.options.tokenFile + ": use one that may read the metrics"
+	}
+	return "the server wants a key: give the file that holds it with --bearer-token-file (LiteLLM's /metrics needs one by default)"
+}
+
+// watch scrapes until the watch is over, or nothing is to be expected.
+func (l live) watch(ctx context.Context, a attempt, to *rules.Inspection, until time.Time) {
+	round, failures, read := a.round, 0, false
+	for {
+		if round.State == collector.StateUp {
+			read, failures = true, 0
+		} else {
+			failures++
+		}
+		if hopeless(round.State) || !read && failures >= deadTries {
+			return
+		}
+		pause := max(inspectInterval, inspectShare*round.Duration)
+		left := until.Sub(l.clock.now())
+		if left <= 0 {
+			return
+		}
+		l.clock.wait(ctx, min(pause, left))
+		if ctx.Err() != nil {
+			return
+		}
+		next, info := a.prober.Scrape(ctx, l.clock.now())
+		if ctx.Err() != nil && next.State != collector.StateUp {
+			return // cut off by the end of the watch, not by the server
+		}
+		round = next
+		to.Observe(round, info)
+	}
+}

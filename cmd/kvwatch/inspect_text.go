@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"kvwatch/collector"
+	"kvwatch/rules"
+)
+
+// inspectText is the result for a person with ten seconds: of each target one
+// line with the verdict, then the evidence, the numbers, what cannot be told and
+// what to distrust.
+func inspectText(out inspectOutput) string {
+	var b strings.Builder
+	for i, t := range out.Targets {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		writeTarget(&b, t)
+	}
+	return b.String()
+}
+
+func writeTarget(b *strings.Builder, t rules.TargetReport) {
+	fmt.Fprintf(b, "%s  %s  %s: %s\n", t.URL, whatItIs(t), strings.ToUpper(t.Bottleneck.Name), t.Bottleneck.Summary)
+	if t.State == collector.StateUp {
+		fmt.Fprintf(b, "  %s, confidence %s\n", watchedText(t.Watched), t.Bottleneck.Confidence)
+	}
+	for _, e := range t.Bottleneck.Evidence {
+		fmt.Fprintf(b, "  - %s\n", e)
+	}
+	for _, e := range t.Engines {
+		fmt.Fprintf(b, "  engine %s (%s): %s\n", e.Engine, cmp.Or(e.ModelName, "model unknown"), strings.Join(engineNumbers(e), ", "))
+	}
+	if numbers := gatewayNumbers(t.Signals); len(numbers) > 0 {
+		fmt.Fprintf(b, "  gateway: %s\n", strings.Join(numbers, ", "))
+	}
+	writeList(b, "cannot tell", t.Cannot, func(c rules.Cannot) string { return c.Series + ": " + c.Reason })
+	writeList(b, "note", t.Quirks, func(q string) string { return q })
+}
+
+func writeList[T any](b *strings.Builder, title string, list []T, text func(T) string) {
+	for _, one := range list {
+		fmt.Fprintf(b, "  %s: %s\n", title, text(one))
+	}
+}
+
+// whatItIs is "vllm 0.32.0, up", or what is known of it.
+func whatItIs(t rules.TargetReport) string {
+	what := cmp.Or(t.Source, "unknown server")
+	if t.Version != "" {
+		what += " " + t.Version
+	}
+	return what + ", " + string(t.State)
+}
+
+func watchedText(w rules.Watched) string {
+	text := "read " + count(w.Pages, "page")
+	if w.Pages != w.Scrapes {
+		text += fmt.Sprintf(" in %s", count(w.Scrapes, "scrape"))
+	}
+	if w.Seconds > 0 {
+		text += fmt.Sprintf(" over %s s", number(w.Seconds))
+	}
+	if w.Pages > 1 {
+		text += fmt.Sprintf(" with %s", count(int(w.Requests), "request"))
+	}
+	return text
+}
+
+// number keeps three digits, and all of those before the point.
+func number(v float64) string {
+	if v >= 1000 || v <= -1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func engineNumbers(e rules.EngineReport) []string {
+	var all []string
+	if e.KVCapacityTokens != nil {
+		all = append(all, "KV cache of "+number(*e.KVCapacityTokens)+" tokens")
+	}
+	s := e.Signals
+	add := func(text string, ok bool) {
+		if ok {
+			all = append(all, text)
+		}
+	}
+	add(gaugeText("running", s.RequestsRunning))
+	add(gaugeText("waiting", s.RequestsWaiting))
+	if u := s.KVCacheUsage; u != nil && u.Value != nil {
+		all = append(all, "KV usage "+number(100**u.Value)+"%")
+	}
+	add(gainedText("prompted", s.PromptTokens))
+	add(gainedText("cached", s.PromptTokensCached))
+	add(gainedText("generated", s.GenerationTokens))
+	add(gainedText("preemptions", s.Preemptions))
+	add(latencyText("TTFT", s.TTFT))
+	add(latencyText("ITL", s.ITL))
+	add(latencyText("queue time", s.QueueTime))
+	return all
+}
+
+func gatewayNumbers(s rules.GatewaySignals) []string {
+	var all []string
+	add := func(text string, ok bool) {
+		if ok {
+			all = append(all, text)
+		}
+	}
+	add(gaugeText("in flight", s.InFlightRequests))
+	add(gainedText("requests", s.TotalRequests))
+	add(gainedText("failed", s.FailedRequests))
+	add(latencyText("overhead", s.OverheadLatency))
+	return all
+}
+
+func gaugeText(name string, s *rules.Signal) (string, bool) {
+	if s == nil || s.Value == nil {
+		return "", false
+	}
+	return number(*s.Value) + " " + name, true
+}
+
+func gainedText(name string, s *rules.Signal) (string, bool) {
+	switch {
+	case s == nil:
+		return "", false
+	case s.Watched != nil:
+		unit := ""
+		if s.Unit == "tokens" {
+			unit = " tokens"
+		}
+		return fmt.Sprintf("%s%s %s", number(*s.Watched), unit, name), true
+	default:
+		return "", false
+	}
+}
+
+func latencyText(name string, s *rules.Signal) (string, bool) {
+	if s == nil || s.Value == nil {
+		return "", false
+	}
+	text := fmt.Sprintf("%s %s s", name, number(*s.Value))
+	if s.P95 != nil {
+		text += fmt.Sprintf(" (p95 %s s)", number(*s.P95))
+	}
+	return text, true
+}

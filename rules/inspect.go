@@ -1,0 +1,413 @@
+package rules
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"kvwatch/collector"
+)
+
+// InspectOptions say what a page does not tell.
+type InspectOptions struct {
+	// Interval is the time between two scrapes; 0 is 15 s.
+	Interval time.Duration
+	// MaxNumSeqs is the engines' --max-num-seqs, MaxInFlight what the gateway
+	// may hold over all its workers; 0 is unknown.
+	MaxNumSeqs, MaxInFlight int
+	// Untimed says that the times of the rounds are made up, so that nothing may
+	// be said per second.
+	Untimed bool
+}
+
+// Inspection watches one target for a while and says what it is, what can be
+// read and what binds it. It rests on an Engine of its own, whose windows begin
+// with the first page that is observed. It is not safe for concurrent use.
+type Inspection struct {
+	opts   InspectOptions
+	engine *Engine
+
+	url     string
+	source  string
+	version string
+	state   collector.State
+	reason  string
+	last    *collector.Target
+
+	rounds int
+	// good counts the pages that were read; first and latest are their times.
+	good          int
+	first, latest time.Time
+	page          collector.PageInfo
+	redirected    bool
+	sampled       bool
+	// moments holds for each engine what each page told of it.
+	moments     map[string][]moment
+	badUsage    bool
+	inFlight    []float64
+	queued      float64
+	asleep      bool
+	config      map[string]labels.Labels // cache_config_info by engine
+	deployments map[string]*deployment
+}
+
+// deployment is what a gateway's page told of one.
+type deployment struct {
+	state           float64
+	hasState        bool
+	cooled          counter
+	cooledDown      float64
+	hasCooled       bool
+	cooledWhileSeen float64
+}
+
+// NewInspection begins to watch the target at url.
+func NewInspection(url string, o InspectOptions) (*Inspection, error) {
+	engine, err := New(Options{ScrapeInterval: o.Interval})
+	if err != nil {
+		return nil, err
+	}
+	return &Inspection{
+		opts: o, engine: engine, url: url, state: collector.StateUnknown, reason: "nothing was read yet",
+		moments: map[string][]moment{}, config: map[string]labels.Labels{}, deployments: map[string]*deployment{},
+	}, nil
+}
+
+// SetVersion notes what the server says of itself; empty changes nothing.
+func (i *Inspection) SetVersion(version string) {
+	if version != "" {
+		i.version = version
+	}
+}
+
+// Observe takes one round and what the page told beside it.
+func (i *Inspection) Observe(r *collector.Round, p collector.PageInfo) {
+	i.rounds++
+	i.state, i.reason, i.last = r.State, r.Reason, r.Target
+	if r.Target.Source != "" {
+		i.source = r.Target.Source
+	}
+	i.redirected = i.redirected || p.Redirected
+	before := collector.PageInfo{}
+	if r.State == collector.StateUp {
+		before, i.page = i.page, p
+		i.sampled = i.sampled || p.Sampled || r.Sampled
+		i.SetVersion(r.Version)
+		i.good++
+		if i.good == 1 {
+			i.first = r.Time
+		}
+		i.latest = r.Time
+	}
+	i.engine.Observe(i.withLimit(r))
+	if r.State == collector.StateUp {
+		i.note(r, i.good > 1 && before.ProcessStart != p.ProcessStart)
+	}
+}
+
+// withLimit gives the round's target the limit of requests in flight, as a
+// configuration would.
+func (i *Inspection) withLimit(r *collector.Round) *collector.Round {
+	if i.opts.MaxInFlight <= 0 {
+		return r
+	}
+	target, round := *r.Target, *r
+	target.Gateway.Workers, target.Gateway.MaxInFlightPerWorker = 1, i.opts.MaxInFlight
+	round.Target = &target
+	return &round
+}
+
+// target is the one target of the engine; nil before the first round.
+func (i *Inspection) target() *target {
+	for _, t := range i.engine.sortedTargets() {
+		return t
+	}
+	return nil
+}
+
+// note keeps what the windows of a page do not: every page's gauges for as long
+// as is watched, and what is told per deployment.
+func (i *Inspection) note(r *collector.Round, restarted bool) {
+	t := i.target()
+	for _, u := range t.units {
+		if u.engine == "" {
+			w := GatewayWindow{i.window(u)}
+			if v, _, ok := w.inFlight(); ok {
+				i.inFlight = append(i.inFlight, v)
+			}
+			continue
+		}
+		m := i.moment(u)
+		i.moments[u.engine] = append(i.moments[u.engine], m)
+	}
+	p := pageContext{at: r.Time.UnixMilli(), healthy: i.good > 1, restarted: restarted, partial: true}
+	for _, s := range r.Samples {
+		i.noteSample(s, p)
+	}
+}
+
+func (i *Inspection) window(u *unit) unitWindow {
+	return unitWindow{now: i.latest, ms: i.latest.UnixMilli(), fresh: i.engine.fresh, unit: u}
+}
+
+// moment reads the gauges of the last page.
+func (i *Inspection) moment(u *unit) moment {
+	w := i.window(u)
+	read := func(g gauge) float64 {
+		if v, ok := w.Gauge(g); ok && v >= 0 {
+			return v
+		}
+		return math.NaN()
+	}
+	m := moment{running: read(gaugeRunning), waiting: read(gaugeWaiting), capacity: read(gaugeWaitingCapacity), usage: math.NaN()}
+	if v, ok := w.Gauge(gaugeUsage); ok {
+		if v >= 0 && v <= 1 {
+			m.usage = v
+		} else {
+			i.badUsage = true
+		}
+	}
+	return m
+}
+
+func (i *Inspection) noteSample(s collector.Sample, p pageContext) {
+	ls := s.Series.Labels
+	switch ls.Get(model.MetricNameLabel) {
+	case collector.VLLMCacheConfig:
+		i.config[ls.Get("engine")] = ls
+	case collector.VLLMSleepState:
+		i.asleep = i.asleep || ls.Get("sleep_state") != "awake" && s.Value > 0
+	case collector.LiteLLMQueued:
+		i.queued = max(i.queued, s.Value)
+	case collector.LiteLLMDeployState:
+		if d := i.deployment(ls); d != nil {
+			d.state, d.hasState = s.Value, true
+		}
+	case collector.LiteLLMCooledDown:
+		if d := i.deployment(ls); d != nil {
+			increase, _, _ := d.cooled.step(s.Value, p)
+			d.cooledDown, d.hasCooled = s.Value, true
+			d.cooledWhileSeen += increase
+		}
+	}
+}
+
+// deployment finds the one that a series is of; nil for what LiteLLM counts
+// without one.
+func (i *Inspection) deployment(ls labels.Labels) *deployment {
+	id := ls.Get("model_id")
+	if id == "" || strings.EqualFold(id, "none") {
+		return nil
+	}
+	d := i.deployments[id]
+	if d == nil {
+		d = &deployment{}
+		i.deployments[id] = d
+	}
+	return d
+}
+
+// Report says what was found. It may be asked for at any time.
+func (i *Inspection) Report(ctx context.Context) (TargetReport, error) {
+	r := TargetReport{
+		URL: i.url, Source: i.source, Version: i.version, State: i.state, Reason: i.reason,
+		Watched: i.watched(), Engines: []EngineReport{}, Cannot: []Cannot{}, Quirks: []string{},
+	}
+	if i.good > 0 {
+		// The rules that need no window of minutes are told as the daemon does.
+		if err := i.engine.Eval(ctx, i.latest); err != nil {
+			return r, err
+		}
+		i.readInto(&r)
+	}
+	r.Bottleneck = i.bottleneck()
+	r.Watched.Requests = i.requests()
+	r.Quirks = append(r.Quirks, i.quirks()...)
+	return r, nil
+}
+
+func (i *Inspection) watched() Watched {
+	w := Watched{Scrapes: i.rounds, Pages: i.good}
+	if !i.opts.Untimed && i.good > 1 {
+		w.Seconds = i.latest.Sub(i.first).Seconds()
+	}
+	return w
+}
+
+// span is the time between the first page and the last; 0 is unknown.
+func (i *Inspection) span() time.Duration {
+	if i.opts.Untimed {
+		return 0
+	}
+	return i.latest.Sub(i.first)
+}
+
+// requests counts what was watched, over all engines or at the gateway.
+func (i *Inspection) requests() float64 {
+	n := 0.0
+	if t := i.target(); t != nil {
+		for _, u := range t.units {
+			if u.engine == "" {
+				n += u.totals[totalRequests].sum
+			} else {
+				n += requestsWatched(u)
+			}
+		}
+	}
+	return n
+}
+
+// requestsWatched counts as unitWindow.Requests does, since the first page.
+func requestsWatched(u *unit) float64 {
+	switch {
+	case u.hists[histTTFT] != nil:
+		return u.hists[histTTFT].count
+	case u.hists[histPrompt] != nil:
+		return u.hists[histPrompt].count
+	default:
+		return 0
+	}
+}
+
+// bottleneck applies the verdict's rule.
+func (i *Inspection) bottleneck() Bottleneck {
+	if i.state != collector.StateUp {
+		return Bottleneck{
+			Name: BottleneckUnknown, Confidence: sureness(i.requests()),
+			Summary: string(i.state) + ": " + i.reason, Evidence: i.outage(),
+		}
+	}
+	t := i.target()
+	if i.source == collector.SourceLiteLLM {
+		f := judgeGateway(i.gatewayWatched(t))
+		return Bottleneck{Name: f.name, Confidence: sureness(f.requests), Summary: f.summary, Evidence: slices.Concat([]string{}, f.evidence, i.deploymentEvidence())}
+	}
+	var engines []engineWatched
+	for _, u := range t.units {
+		if u.engine != "" {
+			engines = append(engines, i.engineWatched(u))
+		}
+	}
+	return together(engines)
+}
+
+// outage says since when a target that was read before is not any more.
+func (i *Inspection) outage() []string {
+	if i.good == 0 || i.opts.Untimed {
+		return []string{}
+	}
+	return []string{"the last page was read at " + i.latest.UTC().Format(time.RFC3339)}
+}
+
+func (i *Inspection) gatewayWatched(t *target) gatewayWatched {
+	w := gatewayWatched{
+		pages: i.good, span: i.span(), inFlight: i.inFlight, limit: float64(i.opts.MaxInFlight),
+		queued: i.queued, sampled: i.sampled || t.sampled(i.latest.UnixMilli()),
+	}
+	for _, u := range t.units {
+		if u.engine != "" {
+			continue
+		}
+		w.requestsKnown = u.has(totalRequests)
+		if !w.sampled {
+			w.rejected, w.requests, w.failed = u.totals[totalRejected].sum, u.totals[totalRequests].sum, u.totals[totalFailed].sum
+		}
+	}
+	return w
+}
+
+func (i *Inspection) engineWatched(u *unit) engineWatched {
+	w := engineWatched{
+		moments: i.moments[u.engine], span: i.span(),
+		tokens:      u.totals[totalPrompt].sum + u.totals[totalGenerated].sum,
+		tokensKnown: u.has(totalPrompt) || u.has(totalGenerated),
+		preemptions: u.totals[totalPreemptions].sum,
+		requests:    requestsWatched(u),
+		cache:       i.cacheWatched(u),
+		prefill:     math.NaN(), decode: math.NaN(),
+		maxNumSeqs: i.opts.MaxNumSeqs,
+	}
+	w.capacity, _ = i.window(u).capacity()
+	w.requestsKnown = w.tokensKnown || u.hasHist(histTTFT) || u.hasHist(histPrompt)
+	if u.target.engines() > 1 {
+		w.name = "engine " + u.engine
+	}
+	w.prefill, w.decode = workWatched(u)
+	return w
+}
+
+// workWatched is the time that requests spent before and after their first
+// token, without the queue, in seconds; NaN is unknown. The queue's time is told
+// when a request ends, the rest as it happens: its mean stands for all, unless
+// those that ended came from a longer queue than those that began.
+func workWatched(u *unit) (prefill, decode float64) {
+	ttft, itl := u.hists[histTTFT], u.hists[histITL]
+	if ttft == nil || itl == nil || !possible(ttft) || !possible(itl) {
+		return math.NaN(), math.NaN()
+	}
+	queued, okQueue := meanWatched(u.hists[histQueueTime])
+	first, okFirst := meanWatched(ttft)
+	ended, okEnded := meanWatched(u.hists[histPrefill])
+	switch {
+	case !okFirst:
+		return 0, itl.sum
+	case okQueue && queued <= first:
+		return (first - queued) * ttft.count, itl.sum
+	case okEnded:
+		return ended * ttft.count, itl.sum
+	default:
+		return math.NaN(), itl.sum
+	}
+}
+
+// meanWatched is the mean of what a histogram gained.
+func meanWatched(h *histogram) (float64, bool) {
+	if h == nil || h.count <= 0 || !possible(h) {
+		return 0, false
+	}
+	return h.sum / h.count, true
+}
+
+// possible says whether what was watched can be true, see bucketCounts.possible.
+func possible(h *histogram) bool { return watchedBuckets(h).possible() }
+
+// watchedBuckets is what a histogram gained since the first page.
+func watchedBuckets(h *histogram) bucketCounts {
+	b := bucketCounts{sum: h.sum, count: h.count}
+	for _, j := range h.sorted {
+		b.bounds = append(b.bounds, h.bounds[j])
+		b.counts = append(b.counts, h.buckets[j])
+	}
+	return b
+}
+
+// cacheWatched reads the prefix cache from the source that gauges read.
+func (i *Inspection) cacheWatched(u *unit) cacheWatched {
+	if i.config[u.engine].Get("enable_prefix_caching") == "False" {
+		return cacheWatched{why: "prefix caching is switched off (enable_prefix_caching=False)"}
+	}
+	s, ok := u.gaugeSource()
+	if !ok {
+		return cacheWatched{why: noSource(u)}
+	}
+	c := cacheWatched{known: true, from: s.name()}
+	c.missed, c.prompted = u.missed(s, 0, i.latest.UnixMilli())
+	life := func(t total) float64 { return u.totals[t].sum + u.totals[t].skipped }
+	switch s {
+	case sourceCached:
+		c.lifePrompted = life(totalPrompt)
+		c.lifeMissed = c.lifePrompted - life(totalCached)
+	case sourceHistograms:
+		prompt, computed := u.hists[histPrompt], u.hists[histComputed]
+		c.lifePrompted, c.lifeMissed = prompt.sum+prompt.sumSkipped, computed.sum+computed.sumSkipped
+	default:
+		c.lifePrompted = life(totalQueries)
+		c.lifeMissed = c.lifePrompted - life(totalHits)
+	}
+	return c
+}
