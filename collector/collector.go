@@ -40,6 +40,10 @@ type Options struct {
 	// come one after another, those of different targets at the same time. The
 	// next scrape of the target waits until it returns.
 	Sink func(ctx context.Context, round *Round)
+	// Tap is given every round before Sink, with the page as it was received,
+	// its compression undone; what was read of it where it was refused. The page
+	// is valid until it returns. nil spares the copy.
+	Tap func(round *Round, page []byte)
 	// Logger is told when a target changes its state; nil discards.
 	Logger *slog.Logger
 	// Registerer is given the discovery's own metrics; nil keeps them private.
@@ -51,6 +55,7 @@ type Options struct {
 // Collector discovers targets and scrapes each on its own schedule.
 type Collector struct {
 	sink      func(context.Context, *Round)
+	tap       func(*Round, []byte)
 	logger    *slog.Logger
 	userAgent string
 	gzips     sync.Pool
@@ -100,6 +105,7 @@ func New(o Options) (*Collector, error) {
 	}
 	c := &Collector{
 		sink:      o.Sink,
+		tap:       o.Tap,
 		logger:    cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		userAgent: cmp.Or(o.UserAgent, "kvwatch"),
 		running:   map[string]*loop{},
@@ -343,7 +349,7 @@ func (c *Collector) begin(f found, j *job, warning string, old *loop) *loop {
 
 func (c *Collector) newScraper(f found, j *job, warning string) *targetScraper {
 	return &targetScraper{
-		found: f, client: j.client, gzips: &c.gzips, sink: c.sink, logger: c.logger, warning: warning,
+		found: f, client: j.client, gzips: &c.gzips, sink: c.sink, tap: c.tap, logger: c.logger, warning: warning,
 		rounds: newRounds(f.target, f.config.limits()), details: &details{},
 		public: TargetStatus{
 			Job: f.target.Labels.Get(model.JobLabel), Instance: f.target.Labels.Get(model.InstanceLabel),
@@ -360,10 +366,22 @@ func (c *Collector) Targets() []TargetStatus {
 	for _, l := range c.running {
 		all = append(all, l.scraper.status())
 	}
+	sortTargets(all)
+	return all
+}
+
+// sortTargets puts targets in order of job and instance.
+func sortTargets(all []TargetStatus) {
 	slices.SortFunc(all, func(a, b TargetStatus) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Instance, b.Instance))
 	})
-	return all
+}
+
+// Scrapes says whether a target of this job and instance is scraped now.
+func (c *Collector) Scrapes(job, instance string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running[targetID(job, instance)] != nil
 }
 
 // Ready says whether every known target was tried once.

@@ -115,6 +115,8 @@ type ScrapeConfig struct {
 	LabelValueLengthLimit int `yaml:"label_value_length_limit,omitempty"`
 	// Gateway holds what a LiteLLM page does not expose.
 	Gateway GatewaySettings `yaml:"gateway,omitempty"`
+	// Recordings are played where the source is SourceRecording.
+	Recordings []RecordingConfig `yaml:"recordings,omitempty"`
 
 	StaticConfigs  []*targetgroup.Group `yaml:"static_configs,omitempty"`
 	FileSDConfigs  []*file.SDConfig     `yaml:"file_sd_configs,omitempty"`
@@ -160,6 +162,9 @@ func (c *ScrapeConfig) SetDirectory(dir string) {
 	for _, sd := range c.HTTPSDConfigs {
 		sd.HTTPClientConfig.SetDirectory(dir)
 	}
+	for i := range c.Recordings {
+		c.Recordings[i].Path = config.JoinDir(dir, c.Recordings[i].Path)
+	}
 }
 
 // where names the entry in errors.
@@ -177,7 +182,7 @@ func (c *ScrapeConfig) problems() []problem {
 	if c.JobName == "" {
 		add("job_name", "is missing: give every entry a name, it becomes the job label")
 	}
-	if c.Source != "" && registered.named(c.Source) == nil {
+	if c.Source != "" && c.Source != SourceRecording && registered.named(c.Source) == nil {
 		add("source", "%q is unknown: use %s, or leave it out to recognise it from the page", c.Source, registered.names(" or "))
 	}
 	switch c.Scheme {
@@ -206,6 +211,7 @@ func (c *ScrapeConfig) problems() []problem {
 		}
 	}
 	ps = append(ps, c.gatewayProblems()...)
+	ps = append(ps, c.recordingProblems()...)
 	for _, r := range c.RelabelConfigs {
 		if r == nil {
 			add("relabel_configs", "has an empty entry")

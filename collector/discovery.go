@@ -27,8 +27,11 @@ type found struct {
 
 // id identifies a target for as long as it is discovered.
 func (f *found) id() string {
-	return f.target.Labels.Get(model.JobLabel) + "\xff" + f.target.Labels.Get(model.InstanceLabel)
+	return targetID(f.target.Labels.Get(model.JobLabel), f.target.Labels.Get(model.InstanceLabel))
 }
+
+// targetID identifies a target by what its series carry.
+func targetID(job, instance string) string { return job + "\xff" + instance }
 
 // targetsOf turns target groups into targets with Prometheus's own labelling
 // and relabelling. What cannot be a target is returned as errors.

@@ -121,7 +121,8 @@ func (s *SavedReader) Page(body io.Reader, at time.Time) (*Round, PageInfo) {
 // Recorded reads a page of a recording, a failed scrape too.
 func (s *SavedReader) Recorded(p Page) (*Round, PageInfo) {
 	if p.Down {
-		return p.replay(s.rounds, &s.buf), PageInfo{}
+		round, info := p.replay(s.rounds, p.Time, &s.buf)
+		return round, info.public()
 	}
 	f, err := p.Open()
 	if err != nil {

@@ -329,31 +329,32 @@ func (r *Recording) Replay(ctx context.Context, sink func(*Round) error) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := sink(p.replay(all[p.entry.folder], &buf)); err != nil {
+		round, _ := p.replay(all[p.entry.folder], p.Time, &buf)
+		if err := sink(round); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replay makes the page's round.
-func (p Page) replay(to *rounds, buf *bytes.Buffer) *Round {
+// replay makes the page's round, as one of the time at.
+func (p Page) replay(to *rounds, at time.Time, buf *bytes.Buffer) (*Round, pageInfo) {
 	limit := to.limits.BodyBytes + 1 // one more, so that the reader sees that it is too large
 	if p.Down {
 		limit = reasonBytes
 	}
 	if err := p.load(buf, limit); err != nil {
 		why := explainFile(err)
-		return to.failed(failure{why.state, p.Name() + ": " + why.reason}, p.Time)
+		return to.failed(failure{why.state, p.Name() + ": " + why.reason}, at), pageInfo{}
 	}
 	if p.Down {
-		return to.failed(downFailure(buf.String()), p.Time)
+		return to.failed(downFailure(buf.String()), at), pageInfo{}
 	}
-	round, _ := to.page(buf, contentType(buf.Bytes()), p.Time, explainFile)
+	round, info := to.page(buf, contentType(buf.Bytes()), at, explainFile)
 	if round.State != StateUp {
 		round.Reason = p.Name() + ": " + round.Reason
 	}
-	return round
+	return round, info
 }
 
 // load reads at most limit bytes of the page into buf.

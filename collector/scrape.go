@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type targetScraper struct {
 	client *http.Client
 	gzips  *sync.Pool // of *gzip.Reader
 	sink   func(context.Context, *Round)
+	// tap is given each page beside, tapped is its copy; nil is nobody.
+	tap    func(*Round, []byte)
+	tapped bytes.Buffer
 	logger *slog.Logger
 	rounds *rounds
 	// details is what the server tells beside its page. away says that the last
@@ -59,6 +63,7 @@ func (s *targetScraper) status() TargetStatus {
 // the scrape begins; only its duration is taken from a clock here.
 func (s *targetScraper) scrape(ctx context.Context, now time.Time) {
 	began := time.Now()
+	s.tapped.Reset()
 	limited, cancel := context.WithTimeout(ctx, s.found.timeout)
 	defer cancel()
 	round, info, redirected := s.fetch(limited, now)
@@ -66,6 +71,9 @@ func (s *targetScraper) scrape(ctx context.Context, now time.Time) {
 		return // shutting down: that is not the target's failure
 	}
 	round.Duration = time.Since(began)
+	if s.tap != nil {
+		s.tap(round, s.tapped.Bytes())
+	}
 	s.askDetails(ctx, round, info)
 	about := s.details.last()
 	round.Version = about.version
@@ -103,6 +111,9 @@ func (s *targetScraper) fetch(ctx context.Context, now time.Time) (round *Round,
 		return s.rounds.failed(*f, now), info, redirected
 	}
 	defer done()
+	if s.tap != nil {
+		body = io.TeeReader(body, &s.tapped)
+	}
 	round, info = s.rounds.page(body, resp.Header.Get("Content-Type"), now, explain)
 	if redirected && round.State == StateNoMetrics && info.Bytes == 0 {
 		round.State = StateRedirect

@@ -10,6 +10,9 @@ import (
 const (
 	SourceVLLM    = "vllm"
 	SourceLiteLLM = "litellm"
+	// SourceRecording is no kind of page: the pages of the entry were recorded,
+	// each of them is one of the others.
+	SourceRecording = "recording"
 )
 
 // Target is one metrics page to read.

@@ -58,7 +58,7 @@ type daemon struct {
 	store      *history.Store
 	engine     *rules.Engine
 	dispatcher *alerting.Dispatcher
-	collector  *collector.Collector
+	intake     *intake
 
 	// external holds the external labels; a reload changes them.
 	external atomic.Pointer[labels.Labels]
@@ -150,12 +150,11 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 		return fmt.Errorf("refilling the hot windows from %s: %w", d.o.StoragePath, err)
 	}
 
-	if d.collector, err = collector.New(collector.Options{
-		Global: c.Global, Scrapes: c.ScrapeConfigs, Sink: d.sink, Logger: d.log.With("component", "collector"),
-	}); err != nil {
+	if d.intake, err = newIntake(c, d.sink, d.log.With("component", "collector")); err != nil {
 		return err
 	}
-	d.registry.MustRegister(newSeriesExporter(d.engine.Recorded), newScrapeDurations(d.collector.Targets))
+	d.onClose("recordings", d.intake.close)
+	d.registry.MustRegister(newSeriesExporter(d.engine.Recorded), newScrapeDurations(d.intake.targets))
 	return d.openPage()
 }
 
@@ -164,7 +163,7 @@ func (d *daemon) openPage() error {
 	page, err := web.New(web.Options{
 		Version: versionString(), ExternalURL: d.o.ExternalURL, Demo: d.o.Demo, TimeScaleNote: d.o.TimeScaleNote,
 		Interval: time.Duration(d.o.Config.Global.ScrapeInterval),
-		Targets:  d.collector.Targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools,
+		Targets:  d.intake.targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools,
 		Queryable: d.store.Queryable(), Now: time.Now, Logger: d.log.With("component", "web"), Runbooks: rules.Runbooks(),
 	})
 	if err != nil {
@@ -198,9 +197,14 @@ func (d *daemon) dispatch(ctx context.Context, now time.Time, alerts []rules.Ale
 // loops runs every long-lived part until ctx ends or one of them fails.
 func (d *daemon) loops(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return named("collector", d.collector.Run(ctx)) })
 	group.Go(func() error { return named("alerting", d.dispatcher.Run(ctx)) })
-	group.Go(func() error { return d.evaluate(ctx) })
+	group.Go(func() error {
+		if err := d.intake.catchUp(ctx, time.Duration(d.interval.Load()), d.tick); err != nil {
+			return err
+		}
+		group.Go(func() error { return d.evaluate(ctx) })
+		return d.intake.run(ctx)
+	})
 	return group.Wait()
 }
 
@@ -214,12 +218,17 @@ func (d *daemon) evaluate(ctx context.Context) error {
 			return nil
 		case now := <-timer.C:
 			timer.Reset(time.Duration(d.interval.Load()))
-			if err := d.engine.Eval(ctx, now); err != nil && ctx.Err() == nil {
-				d.log.Error("evaluating rules", "err", err)
-			}
+			d.tick(ctx, now)
 			d.metrics.evaluation.Observe(time.Since(now).Seconds())
 			d.lastTick.Store(now.UnixNano())
 		}
+	}
+}
+
+// tick evaluates the rules once, at a time of the wall clock or of a recording.
+func (d *daemon) tick(ctx context.Context, now time.Time) {
+	if err := d.engine.Eval(ctx, now); err != nil && ctx.Err() == nil {
+		d.log.Error("evaluating rules", "err", err)
 	}
 }
 
@@ -240,7 +249,7 @@ func (d *daemon) ready() error {
 	switch {
 	case d.server.page.Load() == nil:
 		return errors.New("starting: history is being replayed")
-	case !d.collector.Ready():
+	case !d.intake.ready():
 		return errors.New("starting: the first round of scrapes is not done")
 	case d.lastTick.Load() == 0:
 		return errors.New("starting: rules were not evaluated yet")

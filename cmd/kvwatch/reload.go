@@ -37,8 +37,8 @@ func (d *daemon) tryReload() error {
 	if err := d.engine.Reload(c.Pools, c.Rules); err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
-	if err := d.collector.Reload(c.Global, c.ScrapeConfigs); err != nil {
-		return fmt.Errorf("scrape_configs: %w", err)
+	if err := d.intake.reload(c); err != nil {
+		return err
 	}
 	d.setGlobal(c.Global)
 	return nil

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"kvwatch/collector"
+)
+
+// intake is every way in: pages that are scraped, and pages that were recorded.
+type intake struct {
+	collector *collector.Collector
+	replay    *collector.Replay
+}
+
+// newIntake makes the ways in that the configuration names; each hands its
+// rounds to sink.
+func newIntake(c *Config, sink func(context.Context, *collector.Round), log *slog.Logger) (*intake, error) {
+	var in intake
+	var err error
+	if in.collector, err = collector.New(collector.Options{Global: c.Global, Scrapes: c.ScrapeConfigs, Sink: sink, Logger: log}); err != nil {
+		return nil, err
+	}
+	if in.replay, err = collector.NewReplay(collector.ReplayOptions{
+		Scrapes: c.ScrapeConfigs, Sink: sink, Taken: in.collector.Scrapes, Logger: log,
+	}); err != nil {
+		return nil, err
+	}
+	return &in, nil
+}
+
+// catchUp plays what is to be played as fast as it goes. tick is called at every
+// step of its own time. It comes before run: history takes no samples that are
+// older than the newest.
+func (in *intake) catchUp(ctx context.Context, step time.Duration, tick func(context.Context, time.Time)) error {
+	return named("recordings", in.replay.CatchUp(ctx, time.Now(), step, func(now time.Time) error {
+		tick(ctx, now)
+		return nil
+	}))
+}
+
+// run reads until ctx ends or one of the ways fails.
+func (in *intake) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return named("collector", in.collector.Run(ctx)) })
+	group.Go(func() error { return named("recordings", in.replay.Run(ctx)) })
+	return group.Wait()
+}
+
+// reload takes a new configuration; where a part of it is wrong that part does
+// not change.
+func (in *intake) reload(c *Config) error {
+	if err := in.replay.Reload(c.ScrapeConfigs); err != nil {
+		return fmt.Errorf("recordings: %w", err)
+	}
+	if err := in.collector.Reload(c.Global, c.ScrapeConfigs); err != nil {
+		return fmt.Errorf("scrape_configs: %w", err)
+	}
+	return nil
+}
+
+// targets lists the targets of all ways in order of job and instance.
+func (in *intake) targets() []collector.TargetStatus {
+	all := slices.Concat(in.collector.Targets(), in.replay.Targets())
+	slices.SortStableFunc(all, func(a, b collector.TargetStatus) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Instance, b.Instance))
+	})
+	return all
+}
+
+// ready says whether every known target was tried once.
+func (in *intake) ready() bool { return in.collector.Ready() }
+
+// close gives back what the ways hold.
+func (in *intake) close() error { return in.replay.Close() }
