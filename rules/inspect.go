@@ -247,19 +247,27 @@ func (i *Inspection) span() time.Duration {
 	return i.latest.Sub(i.first)
 }
 
-// requests counts what was watched, over all engines or at the gateway.
+// requests counts what was watched, over all engines or at the gateway; 0 where
+// workers take turns, whose counters say nothing together.
 func (i *Inspection) requests() float64 {
-	n := 0.0
-	if t := i.target(); t != nil {
-		for _, u := range t.units {
-			if u.engine == "" {
-				n += u.totals[totalRequests].sum
-			} else {
-				n += requestsWatched(u)
-			}
+	n, t := 0.0, i.target()
+	if t == nil || i.takesTurns() {
+		return 0
+	}
+	for _, u := range t.units {
+		if u.engine == "" {
+			n += u.totals[totalRequests].sum
+		} else {
+			n += requestsWatched(u)
 		}
 	}
 	return n
+}
+
+// takesTurns says whether several workers answer, each with counters of its own.
+func (i *Inspection) takesTurns() bool {
+	t := i.target()
+	return i.sampled || t != nil && t.sampled(i.latest.UnixMilli())
 }
 
 // requestsWatched counts as unitWindow.Requests does, since the first page.
@@ -307,7 +315,7 @@ func (i *Inspection) outage() []string {
 func (i *Inspection) gatewayWatched(t *target) gatewayWatched {
 	w := gatewayWatched{
 		pages: i.good, span: i.span(), inFlight: i.inFlight, limit: float64(i.opts.MaxInFlight),
-		queued: i.queued, sampled: i.sampled || t.sampled(i.latest.UnixMilli()),
+		queued: i.queued, sampled: i.takesTurns(),
 	}
 	for _, u := range t.units {
 		if u.engine != "" {

@@ -38,7 +38,7 @@ func (i *Inspection) quirks() []string {
 		return nil
 	}
 	add(i.redirected, "the page is reached by a redirect: set metrics_path to the page itself, some scrapers lose the key or get an empty page there")
-	add(i.sampled || t.sampled(i.latest.UnixMilli()), "%s", sampledReason)
+	add(i.takesTurns(), "%s", sampledReason)
 	add(i.good < 2, "only one page was read: totals since the process began are told, but nothing was watched")
 	add(i.opts.Untimed, "the times of the pages are not known, so that nothing is told per second")
 	add(i.page.ProcessStart > float64(i.latest.Add(startSlack).Unix()), "the server's clock is ahead of this one: its process began at %s", spellStart(i.page.ProcessStart))

@@ -125,7 +125,7 @@ func (r reading) latency(series, family string, h hist, disables string) *Signal
 // trust judges counters that were watched.
 func (r reading) trust() Quality {
 	switch {
-	case r.Inspection.sampled || r.unit.target.sampled(r.ms):
+	case r.takesTurns():
 		return QualitySampled
 	case r.unit.resetAt > 0:
 		return QualityReset

@@ -38,7 +38,8 @@ const (
 	// missHigh is the miss ratio that is a finding by itself; missTimes and
 	// missAbove say by how much the watched one must exceed the lifetime's.
 	missHigh, missTimes, missAbove = 0.5, 2.0, 0.10
-	// prefillBound is the share of the work that prefill takes when it binds.
+	// prefillBound is the share of the time that prefill takes when it binds
+	// (DETECTORS D4).
 	prefillBound = 0.5
 	// gatewayFull is the share of a gateway's cap in flight that is too much.
 	gatewayFull = 0.8
@@ -96,7 +97,8 @@ type engineWatched struct {
 	requests      float64
 	requestsKnown bool
 	cache         cacheWatched
-	// prefill and decode are seconds of requests' time, NaN where unknown.
+	// prefill and decode are seconds of requests' time before and after their
+	// first token, without the queue; NaN where unknown.
 	prefill, decode float64
 	// maxNumSeqs is the engine's --max-num-seqs; 0 is unknown.
 	maxNumSeqs int
@@ -213,7 +215,7 @@ func (w engineWatched) judgeQueue() (name, summary string, evidence []string) {
 		evidence = append(evidence, fmt.Sprintf("the free KV cache held less than a usual prompt of %.0f tokens while requests waited", prompt))
 	}
 	if share, ok := w.prefillShare(); ok {
-		evidence = append(evidence, "prefill took "+percent(share)+" of the time of requests in service")
+		evidence = append(evidence, w.describePrefill(share))
 	}
 	if loss, missing := w.cacheLoss(); missing {
 		evidence = slices.Insert(evidence, 0, loss)
@@ -240,14 +242,26 @@ func (w engineWatched) judgeWork() (name, summary string) {
 	}
 }
 
-// prefillShare is the share of the time of requests in service (not queued)
-// that passed before their first token.
+// prefillShare is how many prompts were in prefill on average, which is the
+// share of the time that an engine spends on them as long as it is below 1.
+// Where the time is not known it is the share of the time of requests in service.
 func (w engineWatched) prefillShare() (float64, bool) {
-	all := w.prefill + w.decode
-	if math.IsNaN(all) || all <= 0 {
+	whole := w.span.Seconds()
+	if whole <= 0 {
+		whole = w.prefill + w.decode
+	}
+	if math.IsNaN(w.prefill) || math.IsNaN(whole) || whole <= 0 {
 		return 0, false
 	}
-	return w.prefill / all, true
+	return w.prefill / whole, true
+}
+
+// describePrefill says what prefillShare is.
+func (w engineWatched) describePrefill(share float64) string {
+	if w.span > 0 {
+		return fmt.Sprintf("on average %.2f prompts were in prefill (time to first token without the queue)", share)
+	}
+	return "prefill took " + percent(share) + " of the time of requests in service"
 }
 
 // slotsFull says that the batch is as full as it gets: at max_num_seqs, or, where

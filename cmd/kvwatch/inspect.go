@@ -125,8 +125,7 @@ func (e inputError) Unwrap() error { return e.error }
 // unusable reports an input that could not be used among others that could.
 func unusable(err error) rules.TargetReport {
 	input := ""
-	var e inputError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[inputError](err); ok {
 		input, err = e.input, e.error
 	}
 	return rules.TargetReport{

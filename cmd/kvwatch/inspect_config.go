@@ -31,7 +31,7 @@ func inspectConfig(found []inspected) (string, error) {
 	var b strings.Builder
 	b.WriteString("# Written by kvwatch inspect. Check it with: kvwatch check config FILE\n")
 	for _, f := range found {
-		fmt.Fprintf(&b, "# %s: %s\n", plain(f.report.URL), plain(whatItIs(f.report)))
+		fmt.Fprintf(&b, "# %s: %s\n", plain(f.report.URL), plain(whatItIs(f.report)+", "+string(f.report.State)))
 	}
 	b.WriteString("scrape_configs:\n")
 	for i := range jobs {

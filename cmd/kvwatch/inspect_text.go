@@ -25,7 +25,11 @@ func inspectText(out inspectOutput) string {
 }
 
 func writeTarget(b *strings.Builder, t rules.TargetReport) {
-	fmt.Fprintf(b, "%s  %s  %s: %s\n", t.URL, whatItIs(t), strings.ToUpper(t.Bottleneck.Name), t.Bottleneck.Summary)
+	verdict, summary := t.Bottleneck.Name, t.Bottleneck.Summary
+	if t.State != collector.StateUp && t.State != collector.StateUnknown {
+		verdict, summary = string(t.State), t.Reason
+	}
+	fmt.Fprintf(b, "%s (%s)  %s: %s\n", t.URL, whatItIs(t), strings.ToUpper(verdict), summary)
 	if t.State == collector.StateUp {
 		fmt.Fprintf(b, "  %s, confidence %s\n", watchedText(t.Watched), t.Bottleneck.Confidence)
 	}
@@ -38,23 +42,28 @@ func writeTarget(b *strings.Builder, t rules.TargetReport) {
 	if numbers := gatewayNumbers(t.Signals); len(numbers) > 0 {
 		fmt.Fprintf(b, "  gateway: %s\n", strings.Join(numbers, ", "))
 	}
-	writeList(b, "cannot tell", t.Cannot, func(c rules.Cannot) string { return c.Series + ": " + c.Reason })
-	writeList(b, "note", t.Quirks, func(q string) string { return q })
-}
-
-func writeList[T any](b *strings.Builder, title string, list []T, text func(T) string) {
-	for _, one := range list {
-		fmt.Fprintf(b, "  %s: %s\n", title, text(one))
+	for i, c := range t.Cannot {
+		if i == shownCannot && len(t.Cannot) > shownCannot+1 {
+			fmt.Fprintf(b, "  cannot tell: and %d more, see --output=json\n", len(t.Cannot)-i)
+			break
+		}
+		fmt.Fprintf(b, "  cannot tell: %s: %s\n", c.Series, c.Reason)
+	}
+	for _, q := range t.Quirks {
+		fmt.Fprintf(b, "  note: %s\n", q)
 	}
 }
 
-// whatItIs is "vllm 0.32.0, up", or what is known of it.
+// shownCannot is how much of what cannot be told a person wants to read.
+const shownCannot = 8
+
+// whatItIs is "vllm 0.32.0", or what is known of it.
 func whatItIs(t rules.TargetReport) string {
 	what := cmp.Or(t.Source, "unknown server")
 	if t.Version != "" {
 		what += " " + t.Version
 	}
-	return what + ", " + string(t.State)
+	return what
 }
 
 func watchedText(w rules.Watched) string {
@@ -131,11 +140,9 @@ func gainedText(name string, s *rules.Signal) (string, bool) {
 	case s == nil:
 		return "", false
 	case s.Watched != nil:
-		unit := ""
-		if s.Unit == "tokens" {
-			unit = " tokens"
-		}
-		return fmt.Sprintf("%s%s %s", number(*s.Watched), unit, name), true
+		return fmt.Sprintf("%s%s %s", number(*s.Watched), unitText(s.Unit), name), true
+	case s.Value != nil && s.Quality == rules.QualityOK:
+		return fmt.Sprintf("%s%s %s since it began", number(*s.Value), unitText(s.Unit), name), true
 	default:
 		return "", false
 	}
@@ -150,4 +157,12 @@ func latencyText(name string, s *rules.Signal) (string, bool) {
 		text += fmt.Sprintf(" (p95 %s s)", number(*s.P95))
 	}
 	return text, true
+}
+
+// unitText is the unit where the name that follows does not say it.
+func unitText(unit string) string {
+	if unit == "tokens" {
+		return " tokens"
+	}
+	return ""
 }
