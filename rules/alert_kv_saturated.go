@@ -28,7 +28,7 @@ func (d kvSaturated) Judge(w PoolWindow, _ time.Time) Verdict {
 	for _, u := range w.pool.members {
 		e := w.engine(u)
 		usage, ok := e.Gauge(gaugeUsage)
-		if !ok {
+		if !ok || usage < 0 || usage > 1 { // nothing rests on a usage that cannot be
 			continue
 		}
 		told++
@@ -63,7 +63,7 @@ func (d kvSaturated) always(e EngineWindow, interval time.Duration) bool {
 		return false // not seen for so long
 	}
 	for i := r.upTo(from); i < r.n; i++ {
-		if v := r.get(column, r.slot(i)); !(v > d.number("ratio")) {
+		if v := r.get(column, r.slot(i)); !(v > d.number("ratio") && v <= 1) {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"time"
 
 	"kvwatch/collector"
@@ -47,6 +48,9 @@ func (s cacheSource) key() string {
 
 // offers says whether the unit's newest page had the source.
 func (u *unit) offers(s cacheSource) bool {
+	if u.cachingOff {
+		return false
+	}
 	switch s {
 	case sourceCached:
 		return u.has(totalCached) && u.has(totalPrompt)
@@ -73,8 +77,9 @@ func (u *unit) missed(s cacheSource, from, to int64) (missed, prompted float64) 
 		prompted = r.increase(u.hists[histPrompt].sumColumn, from, to)
 		missed = r.increase(u.hists[histComputed].sumColumn, from, to)
 	default:
-		prompted = increase(totalQueries)
-		missed = prompted - increase(totalHits)
+		factor := cmp.Or(u.tokensPerCount(), 1) // a ratio of blocks is one of tokens as well
+		prompted = factor * increase(totalQueries)
+		missed = prompted - factor*increase(totalHits)
 	}
 	return missed, prompted
 }
@@ -93,5 +98,5 @@ func (u *unit) gaugeSource() (cacheSource, bool) {
 // cacheTokens is what the window says was computed and prompted.
 func (w unitWindow) cacheTokens(d time.Duration) (missed, prompted float64, s cacheSource, ok bool) {
 	f := w.facts(d)
-	return f.missed, f.prompted, f.source, f.known && w.Fresh()
+	return f.missed, f.prompted, f.source, f.known && f.trusted && w.Fresh()
 }

@@ -19,6 +19,9 @@ type pageContext struct {
 	restarted bool
 	// partial says that sums may fall without a restart (LiteLLM's workers).
 	partial bool
+	// sampled says that several workers answer in turn, each with counters of
+	// its own: nothing that they differ by was added.
+	sampled bool
 }
 
 // change is what a value of a counter is to the value before it.
@@ -48,6 +51,8 @@ type counter struct {
 // change says what v is to the value before it.
 func (c counter) change(v float64, p pageContext) change {
 	switch {
+	case p.sampled:
+		return changeBaseline
 	case c.at == 0 && p.healthy:
 		return changeBorn
 	case c.at == 0 || p.at-c.at > gapMax:
@@ -73,7 +78,9 @@ func (c *counter) step(v float64, p pageContext) (increase, skipped float64, wha
 	case changeBorn, changeReset:
 		increase = v
 	case changeBaseline:
-		skipped = max(v-c.value, 0)
+		if !p.sampled {
+			skipped = max(v-c.value, 0)
+		}
 	case changeShrunk:
 	}
 	*c = counter{value: v, at: p.at}

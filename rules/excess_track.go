@@ -136,6 +136,10 @@ func (t *excessTrack) take(u *unit, c *cacheExcess) (missed, prompted, covered f
 	if last <= r.Cursor {
 		return 0, 0, 0
 	}
+	if u.cold(last, c.conf.scale) { // what sleep dropped is expected to be missed
+		r.Cursor = last
+		return 0, 0, 0
+	}
 	missed, prompted = u.missed(t.source, r.Cursor, last)
 	own := long.increase(u.totals[totalCovered].column, r.Cursor, last)
 	r.Cursor = last

@@ -15,6 +15,7 @@ const (
 	gaugeWaitingCapacity
 	gaugeWaitingDeferred
 	gaugeUsage
+	gaugeAwake
 	gaugeInFlight
 	gauges
 )
@@ -29,12 +30,14 @@ const (
 	totalHits
 	totalGenerated
 	totalPreemptions
+	totalDrafts
 	totalFinished
 	totalRejected
 	totalRequests
 	totalRequestsOK
 	totalFailed
 	totalCooldowns
+	totalAnswered
 	// totalCovered is the time between good pages in seconds, totalUsage the
 	// KV usage over the time in which it was known, and totalUsageCovered that time.
 	totalCovered
@@ -89,20 +92,23 @@ func (h hist) windowed() bool {
 	}
 }
 
-// gaugeOf is the gauge that a series is, by its name and reason label.
-func gaugeOf(name, reason string) (gauge, bool) {
+// gaugeOf is the gauge that a series is, by its name and the label that tells
+// the series of its family apart: reason or sleep_state.
+func gaugeOf(name, label string) (gauge, bool) {
 	switch name {
 	case collector.VLLMRunning:
 		return gaugeRunning, true
 	case collector.VLLMWaiting:
 		return gaugeWaiting, true
 	case collector.VLLMWaitingByReason:
-		if reason == "deferred" {
+		if label == "deferred" {
 			return gaugeWaitingDeferred, true
 		}
 		return gaugeWaitingCapacity, true
 	case collector.VLLMKVUsage:
 		return gaugeUsage, true
+	case collector.VLLMSleepState:
+		return gaugeAwake, label == "awake"
 	case collector.LiteLLMInFlight:
 		return gaugeInFlight, true
 	default:
@@ -125,6 +131,8 @@ func totalOf(name string) (total, bool) {
 		return totalGenerated, true
 	case collector.VLLMPreemptions:
 		return totalPreemptions, true
+	case collector.VLLMDrafts:
+		return totalDrafts, true
 	case collector.VLLMRequestSuccess:
 		return totalFinished, true
 	case collector.LiteLLMRejected:
@@ -135,6 +143,8 @@ func totalOf(name string) (total, bool) {
 		return totalFailed, true
 	case collector.LiteLLMCooledDown:
 		return totalCooldowns, true
+	case collector.LiteLLMDeploySuccess:
+		return totalAnswered, true
 	default:
 		return 0, false
 	}

@@ -95,7 +95,9 @@ func (c *histChild) finish(p pageContext) change {
 	case changeBorn, changeReset:
 		h.add(c.now, histValues{})
 	case changeBaseline:
-		h.sumSkipped += max(c.now.sum-c.last.sum, 0)
+		if !p.sampled {
+			h.sumSkipped += max(c.now.sum-c.last.sum, 0)
+		}
 	case changeShrunk:
 	}
 	copy(c.last.buckets, c.now.buckets)

@@ -132,6 +132,11 @@ func (w PoolWindow) absent(reason string) Result {
 	if w.Fresh() == 0 {
 		return Result{Quality: QualityStale, Reason: "no engine of the pool was read lately"}
 	}
+	for _, u := range w.pool.members {
+		if e := w.engine(u); e.Fresh() && e.sampled() {
+			return Result{Quality: QualitySampled, Reason: sampledReason}
+		}
+	}
 	return Result{Quality: QualityAbsent, Reason: reason}
 }
 
@@ -152,12 +157,12 @@ func (w PoolWindow) known(v float64, d time.Duration, told int, from string) Res
 		e := w.engine(u)
 		q, covered := e.quality(d)
 		switch q {
-		case QualityReset, QualitySampled:
+		case QualityReset, QualitySampled, QualityVersionStep:
 			m := e.known(v, d, from)
 			return m
 		case QualityPartial:
 			worst = min(worst, covered)
-		case QualityOK, QualityStale, QualityAbsent, QualityVersionStep:
+		case QualityOK, QualityStale, QualityAbsent:
 		}
 	}
 	if worst <= 1 {

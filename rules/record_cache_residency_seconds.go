@@ -15,6 +15,9 @@ func engineResidency(w EngineWindow, _ string) Result {
 	if _, ok := w.capacity(); !ok {
 		return w.absent(noCapacity(w.unit))
 	}
+	if w.unit.hitStep > 0 {
+		return w.absent("a hybrid model holds states beside its blocks: residency cannot be told from them")
+	}
 	in, ok := w.residency(w.ms-residencyWindow.Milliseconds(), w.ms)
 	if !ok {
 		return w.absent("the page tells no KV usage or no cached tokens")

@@ -1,6 +1,11 @@
 package rules
 
-import "kvwatch/collector"
+import (
+	"fmt"
+	"math"
+
+	"kvwatch/collector"
+)
 
 func init() {
 	record(Recording{
@@ -17,8 +22,31 @@ func init() {
 			case served < minRequests:
 				return w.absent("fewer than 5 requests in 5 minutes")
 			}
-			return w.ratio(w.HistCount(histOverhead, summaryWindow), served, summaryWindow,
+			r := w.ratio(w.HistCount(histOverhead, summaryWindow), served, summaryWindow,
 				collector.LiteLLMOverhead+"_count / "+collector.LiteLLMRequests)
+			if twice, ok := w.countedTwice(served); ok && r.Known {
+				r.Quality, r.Reason = QualityPartial, twice
+			}
+			return r
 		},
 	})
+}
+
+const (
+	// twiceLeast requests are needed to say that they count twice, and their
+	// number over the deployments' successes must be two within twiceSlack.
+	twiceLeast = 20
+	twiceSlack = 0.1
+)
+
+// countedTwice says whether the gateway counts each request twice
+// (BerriAI/litellm#19929). Answers from its response cache look alike where
+// they are half of all.
+func (w GatewayWindow) countedTwice(served float64) (text string, ok bool) {
+	answered := w.Increase(totalAnswered, summaryWindow)
+	if served < twiceLeast || answered <= 0 || math.Abs(served/answered-2) > twiceSlack {
+		return "", false
+	}
+	return fmt.Sprintf("the gateway counts %s requests for %s answers of its deployments: it counts each twice (BerriAI/litellm#19929), or half are answered from its response cache; the true coverage is up to twice this",
+		amount(served), amount(answered)), true
 }

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"fmt"
 	"math"
+	"time"
 
 	"kvwatch/collector"
 )
@@ -18,7 +20,7 @@ func init() {
 // subtracted.
 func gatewayProxy(w GatewayWindow, _ string) Result {
 	all, api := w.unit.hists[histTotalLatency], w.unit.hists[histAPILatency]
-	if all == nil || api == nil || !w.Fresh() {
+	if all == nil || api == nil || !w.Fresh() || w.sampled() {
 		return w.absent("the page has no total or no upstream latency")
 	}
 	r := w.known(0, 0, collector.LiteLLMTotalLatency+" - "+collector.LiteLLMAPILatency)
@@ -27,5 +29,10 @@ func gatewayProxy(w GatewayWindow, _ string) Result {
 		Count: uint64(math.Round(all.count + all.countSkipped)),
 	}
 	r.Reason = "quantiles of a difference cannot be told from two histograms"
+	if t := w.unit.target; t.versionAt > w.ms-summaryWindow.Milliseconds() {
+		r.Quality = QualityVersionStep
+		r.Reason = fmt.Sprintf("the gateway became %s at %s: total latency holds authentication only in releases after 2026-08-22, so that a step is no slowdown",
+			t.version, clock(time.UnixMilli(t.versionAt)))
+	}
 	return r
 }

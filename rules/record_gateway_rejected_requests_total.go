@@ -14,9 +14,6 @@ func init() {
 
 // total tells a counter of the gateway.
 func (w GatewayWindow) total(t total, from, missing string) Result {
-	if w.unit.target.sampled(w.ms) {
-		return Result{Quality: QualitySampled, Reason: sampledReason}
-	}
 	v, ok := w.Total(t)
 	if !ok || !w.Fresh() {
 		return w.absent(missing)

@@ -13,6 +13,9 @@ func init() {
 			case conf.Workers <= 0 || conf.MaxInFlightPerWorker <= 0:
 				return w.absent("the page does not tell the cap: set gateway.workers and gateway.max_in_flight_per_worker in scrape_configs")
 			}
+			if w.sampled() { // one worker's requests, to be held against one worker's cap
+				return w.known(v/float64(conf.MaxInFlightPerWorker), 0, from+" / max_in_flight_per_worker")
+			}
 			return w.known(v/float64(conf.Workers*conf.MaxInFlightPerWorker), 0, from+" / (workers × max_in_flight_per_worker)")
 		},
 	})

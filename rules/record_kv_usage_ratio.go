@@ -1,6 +1,10 @@
 package rules
 
-import "kvwatch/collector"
+import (
+	"fmt"
+
+	"kvwatch/collector"
+)
 
 func init() {
 	record(Recording{
@@ -12,9 +16,11 @@ func init() {
 			case !ok:
 				return w.absent("the page has no KV usage: an engine that has not run yet does not set it")
 			case v < 0 || v > 1:
-				return w.absent("the engine tells a KV usage outside of 0 to 1")
+				r := w.known(min(max(v, 0), 1), 0, collector.VLLMKVUsage)
+				r.Quality, r.Reason = QualityPartial, fmt.Sprintf("the engine tells a KV usage of %g, outside of 0 to 1: clamped, and no alert rests on it", v)
+				return r
 			}
-			return w.known(v, 0, collector.VLLMKVUsage)
+			return w.gaugeResult(v, collector.VLLMKVUsage)
 		},
 		Pool: poolUsage,
 	})

@@ -38,6 +38,8 @@ func engineHitRatio(w EngineWindow, value string) Result {
 	d := hitWindow(value)
 	missed, prompted, source, ok := w.cacheTokens(d)
 	switch {
+	case !ok && w.facts(d).known:
+		return w.absent(untrustedCounters)
 	case !ok:
 		return w.absent(noSource(w.unit))
 	case prompted <= 0:
@@ -48,14 +50,17 @@ func engineHitRatio(w EngineWindow, value string) Result {
 		return w.absent(reasonTooLittle)
 	}
 	r := w.ratio(prompted-missed, prompted, d, source.name())
-	if source == sourceCounters && r.Reason == "" {
-		r.Reason = "before vLLM 0.27 these counters count a waiting request again at every step: not to be trusted while requests wait"
+	if r.Reason == "" {
+		r.Reason = w.doubts(r.Value, source, d)
 	}
 	return r
 }
 
 // noSource says why an engine has no hit ratio.
 func noSource(u *unit) string {
+	if u.cachingOff {
+		return cachingOff
+	}
 	if u.has(totalPrompt) {
 		return "the page tells no cached tokens: is prefix caching off (enable_prefix_caching)?"
 	}

@@ -46,9 +46,9 @@ func engineWaiting(w EngineWindow, reason string) Result {
 	case !ok:
 		return w.absent("the page has no number of waiting requests: an engine that has not run yet does not set it")
 	case reason == reasonUnsplit:
-		return w.known(v, 0, collector.VLLMWaiting)
+		return w.gaugeResult(v, collector.VLLMWaiting)
 	}
-	return w.known(v, 0, collector.VLLMWaitingByReason)
+	return w.gaugeResult(v, collector.VLLMWaitingByReason)
 }
 
 func poolWaiting(w PoolWindow, reason string) Result {

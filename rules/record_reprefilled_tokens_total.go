@@ -7,7 +7,7 @@ func init() {
 		Engine: func(w EngineWindow, _ string) Result {
 			v, source, ok := w.reprefilled()
 			if !ok {
-				return w.absent(noSource(w.unit))
+				return w.absent(noReprefilled(w.unit))
 			}
 			return w.known(v, 0, source.name())
 		},
@@ -26,10 +26,18 @@ func init() {
 	})
 }
 
+// noReprefilled says why an engine has no total of computed tokens.
+func noReprefilled(u *unit) string {
+	if s, ok := u.gaugeSource(); ok && s == sourceCounters && u.tokensPerCount() == 0 {
+		return "before vLLM 0.9 the cache counts blocks, and the page does not tell their size"
+	}
+	return noSource(u)
+}
+
 // reprefilled is the source's total of computed prompt tokens.
 func (w unitWindow) reprefilled() (float64, cacheSource, bool) {
 	s, ok := w.unit.gaugeSource()
-	if !ok || !w.Fresh() {
+	if !ok || !w.Fresh() || w.sampled() || s == sourceCounters && w.unit.tokensPerCount() == 0 {
 		return 0, s, false
 	}
 	value := func(t total) float64 {
@@ -40,7 +48,7 @@ func (w unitWindow) reprefilled() (float64, cacheSource, bool) {
 	case sourceCached:
 		return max(value(totalPrompt)-value(totalCached), 0), s, true
 	case sourceCounters:
-		return max(value(totalQueries)-value(totalHits), 0), s, true
+		return w.unit.tokensPerCount() * max(value(totalQueries)-value(totalHits), 0), s, true
 	default:
 		h := w.unit.hists[histComputed]
 		return h.sum + h.sumSkipped, s, true

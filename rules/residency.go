@@ -35,10 +35,11 @@ func (r residencyInputs) seconds() (float64, bool) {
 
 // residency reads the inputs of one engine on the pages in (from, to].
 func (w unitWindow) residency(from, to int64) (residencyInputs, bool) {
-	s, ok := w.unit.gaugeSource()
+	s, ok, trusted := w.unit.windowSource(from, to)
 	usageTime := w.IncreaseIn(totalUsageCovered, from, to)
 	capacity, okCapacity := w.capacity()
-	if !ok || !okCapacity || usageTime <= 0 {
+	// Hybrid models hold states beside blocks: the formula does not hold for them.
+	if !ok || !trusted || !okCapacity || usageTime <= 0 || w.unit.hitStep > 0 {
 		return residencyInputs{}, false
 	}
 	missed, _ := w.unit.missed(s, from, to)

@@ -135,6 +135,7 @@ func windowNames() (long, short []string) {
 	long = []string{
 		collector.ProcessStart, collector.VLLMCacheConfig, collector.VLLMKVUsage, collector.VLLMPromptTokens,
 		collector.VLLMPromptCached, collector.VLLMCacheQueries, collector.VLLMCacheHits, collector.VLLMGenerationTokens,
+		collector.VLLMSleepState,
 	}
 	for _, name := range []string{
 		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL,
@@ -145,8 +146,8 @@ func windowNames() (long, short []string) {
 	}
 	// Counters whose windows are short are scanned whole too: a first sight
 	// within a healthy target would count as an increase.
-	long = append(long, collector.VLLMPreemptions, collector.VLLMRequestSuccess,
-		collector.LiteLLMRejected, collector.LiteLLMRequests, collector.LiteLLMCooledDown)
+	long = append(long, collector.VLLMPreemptions, collector.VLLMRequestSuccess, collector.VLLMDrafts,
+		collector.LiteLLMRejected, collector.LiteLLMRequests, collector.LiteLLMCooledDown, collector.LiteLLMDeploySuccess)
 	short = append(short, collector.VLLMRunning, collector.VLLMWaiting, collector.VLLMWaitingByReason, collector.LiteLLMInFlight)
 	return long, short
 }

@@ -45,6 +45,14 @@ type target struct {
 	start       float64
 	startSeries *collector.Series
 	sampledAt   int64
+	// turns says that the collector saw workers answer in turn on the last page.
+	turns bool
+	// version is what the server last said of itself, release the part of it
+	// that is compared; versionAt is when it became another, in Unix
+	// milliseconds, 0 when it did not.
+	version   string
+	release   release
+	versionAt int64
 
 	long, short *ring
 	units       []*unit
@@ -115,13 +123,28 @@ func (t *target) observe(r *collector.Round) {
 		t.downAt = at
 		return
 	}
+	t.turns = r.Sampled
+	t.noteVersion(r.Version, at)
 	t.readPage(at, r.Samples)
+}
+
+// noteVersion takes what the server says of itself; after a restart it may be
+// unknown for a while.
+func (t *target) noteVersion(version string, at int64) {
+	if version == "" || version == t.version {
+		return
+	}
+	if t.version != "" {
+		t.versionAt = at
+	}
+	t.version, t.release = version, parseRelease(version)
 }
 
 func (t *target) readPage(at int64, samples []collector.Sample) {
 	p := pageContext{at: at, healthy: t.lastGood > 0 && at-t.lastGood <= gapMax, partial: t.source == collector.SourceLiteLLM}
 	t.page++
 	p.restarted = t.processChanged(at, samples)
+	p.sampled = t.sampled(at)
 	t.touched = t.touched[:0]
 	for i := range samples {
 		t.take(samples[i], p)
@@ -134,6 +157,7 @@ func (t *target) readPage(at int64, samples []collector.Sample) {
 	t.cover(p)
 	long, short := t.long.push(at), t.short.push(at)
 	for _, u := range t.units {
+		u.noteSleep(at)
 		u.store(long, short)
 	}
 	t.lastGood = at
@@ -253,9 +277,10 @@ func (t *target) startOn(samples []collector.Sample) float64 {
 }
 
 // sampled says whether several workers answered one after another within the
-// last hour, so that counters cannot be rated.
+// last hour, so that counters cannot be rated. What the collector says counts,
+// and what is seen here, as history does not hold the former.
 func (t *target) sampled(now int64) bool {
-	return t.sampledAt > 0 && now-t.sampledAt < time.Hour.Milliseconds()
+	return t.turns || t.sampledAt > 0 && now-t.sampledAt < time.Hour.Milliseconds()
 }
 
 // resolve finds the place of a series by its labels; a series that comes back
@@ -264,7 +289,7 @@ func (t *target) resolve(ls labels.Labels) *slot {
 	key := ls.Hash()
 	if sl, ok := t.byLabels[key]; ok {
 		if ls.Get(model.MetricNameLabel) == collector.VLLMCacheConfig {
-			sl.unit.readCapacity(ls)
+			sl.unit.readConfig(ls)
 		}
 		return sl
 	}
@@ -289,7 +314,7 @@ func (t *target) newSlot(ls labels.Labels) *slot {
 		}
 		u := t.unitFor(engine, ls.Get("model_name"))
 		if name == collector.VLLMCacheConfig {
-			u.readCapacity(ls)
+			u.readConfig(ls)
 			return &slot{unit: u}
 		}
 		return t.seriesSlot(u, name, ls)
@@ -299,7 +324,7 @@ func (t *target) newSlot(ls labels.Labels) *slot {
 }
 
 func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
-	if g, ok := gaugeOf(name, ls.Get("reason")); ok {
+	if g, ok := gaugeOf(name, ls.Get("reason")+ls.Get("sleep_state")); ok {
 		return &slot{unit: u, kind: slotGauge, index: int32(g)}
 	}
 	if c, ok := totalOf(name); ok {

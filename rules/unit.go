@@ -24,6 +24,15 @@ type unit struct {
 	// what it was read from, or why it is unknown.
 	capacity     float64
 	capacityFrom string
+	// cachingOff says that the engine has no prefix cache; blockSize is in
+	// tokens, 0 when unknown; hitStep is the number of tokens in which a hybrid
+	// model's hits come, 0 for any other.
+	cachingOff bool
+	blockSize  float64
+	hitStep    float64
+	// sleptAt is the time of the last page on which the engine slept, in Unix
+	// milliseconds; 0 is never.
+	sleptAt int64
 	// resetAt is the time of the last page on which a counter began again, in
 	// Unix milliseconds; 0 is never.
 	resetAt int64
@@ -146,6 +155,12 @@ func pick(first bool, a, b int) int {
 	return b
 }
 
+// readConfig takes what cache_config_info says of the engine.
+func (u *unit) readConfig(ls labels.Labels) {
+	u.readCapacity(ls)
+	u.readTrust(ls.Get)
+}
+
 // readCapacity takes the KV capacity from cache_config_info: the tokens where
 // the engine says them, else blocks times block size, shared among the engines
 // on the page, because vLLM sums the blocks over them.
@@ -162,6 +177,8 @@ func (u *unit) readCapacity(ls labels.Labels) {
 		u.capacityFrom = "the engine does not say how many KV blocks it has"
 	case number(ls.Get("sliding_window")):
 		u.capacityFrom = "blocks times block size says nothing with a sliding window, and the engine does not give kv_cache_size_tokens"
+	case number(ls.Get("mamba_block_size")):
+		u.capacityFrom = "blocks times block size says nothing for a hybrid model, and the engine does not give kv_cache_size_tokens"
 	default:
 		u.capacity = blocks * size
 		u.capacityFrom = collector.VLLMCacheConfig + " num_gpu_blocks × block_size"

@@ -101,7 +101,10 @@ type windowFacts struct {
 	missed, prompted float64
 	source           cacheSource
 	// known says that the page has a source of missed and prompted tokens.
-	known    bool
+	known bool
+	// trusted is false where the source counts more than was prompted, and is
+	// the only one.
+	trusted  bool
 	requests float64
 	covered  float64
 }
@@ -117,7 +120,7 @@ func (w unitWindow) facts(d time.Duration) *windowFacts {
 	f := &u.facts[u.nextFacts]
 	u.nextFacts = (u.nextFacts + 1) % len(u.facts)
 	*f = windowFacts{d: d, ms: w.ms, page: u.target.page}
-	if f.source, f.known = u.gaugeSource(); f.known {
+	if f.source, f.known, f.trusted = u.windowSource(w.ms-d.Milliseconds(), w.ms); f.known {
 		f.missed, f.prompted = u.missed(f.source, w.ms-d.Milliseconds(), w.ms)
 	}
 	f.requests = w.countRequests(d)
@@ -139,8 +142,11 @@ func (w unitWindow) countRequests(d time.Duration) float64 {
 // Total is the source's own total as far as it is known, resets corrected.
 func (w unitWindow) Total(t total) (float64, bool) {
 	v := w.unit.totals[t]
-	return v.sum + v.skipped, v.column.number != 0
+	return v.sum + v.skipped, v.column.number != 0 && !w.sampled()
 }
+
+// sampled says that the pages are those of several workers in turn.
+func (w unitWindow) sampled() bool { return w.unit.target.sampled(w.ms) }
 
 // Covered is the share of the window that good pages cover.
 func (w unitWindow) Covered(d time.Duration) float64 {
@@ -150,8 +156,10 @@ func (w unitWindow) Covered(d time.Duration) float64 {
 // quality judges a value that was computed over the window d.
 func (w unitWindow) quality(d time.Duration) (Quality, float64) {
 	switch {
-	case w.unit.target.sampled(w.ms):
+	case w.sampled():
 		return QualitySampled, 0
+	case w.unit.target.versionAt > w.ms-d.Milliseconds():
+		return QualityVersionStep, 0
 	case w.unit.resetAt > w.ms-d.Milliseconds():
 		return QualityReset, 0
 	}
@@ -166,9 +174,13 @@ func (w unitWindow) quality(d time.Duration) (Quality, float64) {
 // known is a result that was computed over the window d (0: from the last page).
 func (w unitWindow) known(v float64, d time.Duration, from string) Result {
 	r := Result{Value: v, Known: true, Quality: QualityOK, From: from}
-	if d > 0 {
+	switch {
+	case d > 0:
 		r.Quality, r.Coverage = w.quality(d)
 		r.Known = r.Quality != QualitySampled
+	case w.sampled():
+		r.Quality, r.Reason = QualitySampled, sampledGauge
+		return r
 	}
 	switch r.Quality {
 	case QualityReset:
@@ -177,17 +189,27 @@ func (w unitWindow) known(v float64, d time.Duration, from string) Result {
 		r.Reason = "pages cover only a part of the window"
 	case QualitySampled:
 		r.Reason = sampledReason
-	case QualityOK, QualityStale, QualityAbsent, QualityVersionStep:
+	case QualityVersionStep:
+		t := w.unit.target
+		r.Reason = fmt.Sprintf("the server became %s at %s, within the window: what is counted may have changed with it", t.version, clock(time.UnixMilli(t.versionAt)))
+	case QualityOK, QualityStale, QualityAbsent:
 	}
 	return r
 }
 
 const sampledReason = "several workers answer behind one address, each with counters of its own: give LiteLLM a PROMETHEUS_MULTIPROC_DIR, or scrape each worker"
 
-// absent is a result without a value; a stale unit says so instead.
+// sampledGauge is what a gauge says that one of several workers told.
+const sampledGauge = "the value of one worker of several, whichever answered, and not their sum: give LiteLLM a PROMETHEUS_MULTIPROC_DIR, or scrape each worker"
+
+// absent is a result without a value; a stale unit says so instead, and one
+// that is several workers in turn.
 func (w unitWindow) absent(reason string) Result {
 	if !w.Fresh() {
 		return w.stale()
+	}
+	if w.sampled() {
+		return Result{Quality: QualitySampled, Reason: sampledReason}
 	}
 	return Result{Quality: QualityAbsent, Reason: reason}
 }
