@@ -261,8 +261,9 @@ func (r *spendReader) poll(ctx context.Context, now time.Time) {
 		return // we were told to stop; the log is not to blame
 	}
 	round := CallRound{Source: r.used.Name, Time: now, From: r.from, State: StateUp}
-	r.failures = 0
-	if err != nil {
+	if err == nil {
+		r.failures = 0
+	} else {
 		f := explainDatabase(err, r.host, r.used.Table, time.Duration(r.used.Timeout))
 		round.State, round.Reason = f.state, f.reason
 		r.failures++

@@ -93,7 +93,7 @@ func probe(ctx context.Context, tx pgx.Tx, c *SpendLogsConfig, schema string) (*
 	}
 	for _, c := range spendColumns {
 		switch {
-		case t.columns[c] != "" || strings.HasPrefix(c, "cache"): // cached_tokens and the like are extras
+		case t.columns[c] != "", c == "cached_tokens", c == "cache_read_input_tokens": // most tables do without these two
 		case found[c]:
 			t.forbidden = append(t.forbidden, c)
 		default:

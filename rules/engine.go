@@ -55,6 +55,7 @@ type Engine struct {
 	// remembered holds what the state file knows of pools and watches that
 	// did not appear yet, by name and key.
 	remembered savedState
+	sessions   sessions
 	started    time.Time
 	// own are the series that the engine makes itself, by their labels.
 	own map[alertCount]*output
@@ -192,6 +193,7 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 	n := instant{now: now, ms: now.UnixMilli(), fresh: e.fresh, interval: e.opts.ScrapeInterval}
 	e.expire(n)
 	e.assign()
+	e.tickCalls(now)
 	for _, p := range e.sortedPools() {
 		p.tick(n.pool(p))
 	}

@@ -21,6 +21,13 @@ type pool struct {
 	// mixed and claimed say what is wrong with the membership.
 	mixed, claimed string
 
+	// calls is what gateways' logs tell of its calls, nil where they tell
+	// nothing; logged says that there is such a log, and unclaimed how many of
+	// its calls no pool served.
+	calls     *poolCalls
+	logged    bool
+	unclaimed uint64
+
 	excess  *cacheExcess
 	seats   seatSize
 	outputs []*output

@@ -63,6 +63,8 @@ type target struct {
 	// ignored is the slot of all series that no rule reads.
 	ignored *slot
 	outputs []*output
+	// served are the requests that a gateway answered, by the model asked for.
+	served map[string]*served
 }
 
 // slot is where the values of one series go.
@@ -73,8 +75,10 @@ type slot struct {
 	// index is the gauge, total or bucket.
 	index int32
 	kind  slotKind
-	// ok marks LiteLLM's requests that were answered with a 2xx.
-	ok bool
+	// ok marks LiteLLM's requests that were answered with a 2xx, served counts
+	// them by model.
+	ok     bool
+	served *served
 }
 
 type slotKind uint8
@@ -210,6 +214,7 @@ func (t *target) count(sl *slot, v float64, p pageContext) {
 	}
 	if sl.ok {
 		sl.unit.add(totalRequestsOK, increase)
+		sl.served.add(p.at, increase)
 	}
 }
 
@@ -328,7 +333,11 @@ func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
 		return &slot{unit: u, kind: slotGauge, index: int32(g)}
 	}
 	if c, ok := totalOf(name); ok {
-		return &slot{unit: u, kind: slotTotal, index: int32(c), ok: c == totalRequests && strings.HasPrefix(ls.Get("status_code"), "2")}
+		sl := &slot{unit: u, kind: slotTotal, index: int32(c), ok: c == totalRequests && strings.HasPrefix(ls.Get("status_code"), "2")}
+		if sl.ok {
+			sl.served = t.servedFor(ls.Get("requested_model"))
+		}
+		return sl
 	}
 	h, part, ok := histOf(name)
 	if !ok {

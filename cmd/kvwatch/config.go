@@ -14,10 +14,12 @@ import (
 // Config is the configuration file: one field for each part, which owns its own
 // settings, defaults and checks.
 type Config struct {
-	Global        collector.GlobalConfig    `yaml:"global"`
-	ScrapeConfigs []collector.ScrapeConfig  `yaml:"scrape_configs"`
-	Pools         []rules.PoolConfig        `yaml:"pools"`
-	Rules         map[string]rules.Override `yaml:"rules"`
+	Global        collector.GlobalConfig   `yaml:"global"`
+	ScrapeConfigs []collector.ScrapeConfig `yaml:"scrape_configs"`
+	// SpendLogs are the databases in which LiteLLM logs its calls.
+	SpendLogs []collector.SpendLogsConfig `yaml:"spend_logs"`
+	Pools     []rules.PoolConfig          `yaml:"pools"`
+	Rules     map[string]rules.Override   `yaml:"rules"`
 	// Alerting holds route and receivers.
 	Alerting alerting.Config `yaml:",inline"`
 }
@@ -48,6 +50,9 @@ func parseConfig(file string, src []byte) (*Config, error) {
 	for i := range c.ScrapeConfigs {
 		c.ScrapeConfigs[i].SetDirectory(dir)
 	}
+	for i := range c.SpendLogs {
+		c.SpendLogs[i].SetDirectory(dir)
+	}
 	c.Alerting.SetDirectory(dir)
 	return &c, locate(file, doc, c.check())
 }
@@ -56,6 +61,7 @@ func parseConfig(file string, src []byte) (*Config, error) {
 func (c *Config) check() error {
 	return errors.Join(
 		collector.CheckConfig(c.Global, c.ScrapeConfigs),
+		collector.CheckSpendLogs(c.SpendLogs),
 		rules.Validate(c.Pools, c.Rules),
 		c.Alerting.Check(),
 	)

@@ -150,7 +150,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 		return fmt.Errorf("refilling the hot windows from %s: %w", d.o.StoragePath, err)
 	}
 
-	if d.intake, err = newIntake(c, d.sink, d.log.With("component", "collector")); err != nil {
+	if d.intake, err = newIntake(c, d.sink, d.engine.ObserveCalls, d.log.With("component", "collector")); err != nil {
 		return err
 	}
 	d.onClose("recordings", d.intake.close)

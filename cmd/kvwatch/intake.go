@@ -13,15 +13,20 @@ import (
 	"kvwatch/collector"
 )
 
-// intake is every way in: pages that are scraped, and pages that were recorded.
+// firstRounds is how long the logs of calls wait for the first round of scrapes.
+const firstRounds = time.Minute
+
+// intake is every way in: pages that are scraped, pages that were recorded, and
+// calls that a gateway logged.
 type intake struct {
 	collector *collector.Collector
 	replay    *collector.Replay
+	spendLogs *collector.SpendLogs
 }
 
 // newIntake makes the ways in that the configuration names; each hands its
-// rounds to sink.
-func newIntake(c *Config, sink func(context.Context, *collector.Round), log *slog.Logger) (*intake, error) {
+// rounds to sink, and calls to calls.
+func newIntake(c *Config, sink func(context.Context, *collector.Round), calls func(*collector.CallRound), log *slog.Logger) (*intake, error) {
 	var in intake
 	var err error
 	if in.collector, err = collector.New(collector.Options{Global: c.Global, Scrapes: c.ScrapeConfigs, Sink: sink, Logger: log}); err != nil {
@@ -29,6 +34,11 @@ func newIntake(c *Config, sink func(context.Context, *collector.Round), log *slo
 	}
 	if in.replay, err = collector.NewReplay(collector.ReplayOptions{
 		Scrapes: c.ScrapeConfigs, Sink: sink, Taken: in.collector.Scrapes, Logger: log,
+	}); err != nil {
+		return nil, err
+	}
+	if in.spendLogs, err = collector.NewSpendLogs(collector.SpendLogsOptions{
+		Configs: c.SpendLogs, Sink: func(_ context.Context, r *collector.CallRound) { calls(r) }, Logger: log,
 	}); err != nil {
 		return nil, err
 	}
@@ -50,7 +60,27 @@ func (in *intake) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return named("collector", in.collector.Run(ctx)) })
 	group.Go(func() error { return named("recordings", in.replay.Run(ctx)) })
+	group.Go(func() error {
+		in.awaitPools(ctx)
+		return named("spend_logs", in.spendLogs.Run(ctx))
+	})
 	return group.Wait()
+}
+
+// awaitPools waits until each target was tried, so that pools are known when
+// calls come; not for ever, because they may also be known by their names.
+func (in *intake) awaitPools(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstRounds)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for !in.ready() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // reload takes a new configuration; where a part of it is wrong that part does
@@ -62,12 +92,15 @@ func (in *intake) reload(c *Config) error {
 	if err := in.collector.Reload(c.Global, c.ScrapeConfigs); err != nil {
 		return fmt.Errorf("scrape_configs: %w", err)
 	}
+	if err := in.spendLogs.Reload(c.SpendLogs); err != nil {
+		return fmt.Errorf("spend_logs: %w", err)
+	}
 	return nil
 }
 
 // targets lists the targets of all ways in order of job and instance.
 func (in *intake) targets() []collector.TargetStatus {
-	all := slices.Concat(in.collector.Targets(), in.replay.Targets())
+	all := slices.Concat(in.collector.Targets(), in.replay.Targets(), in.spendLogs.Targets())
 	slices.SortStableFunc(all, func(a, b collector.TargetStatus) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Instance, b.Instance))
 	})
