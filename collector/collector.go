@@ -59,6 +59,7 @@ type Collector struct {
 	logger    *slog.Logger
 	userAgent string
 	gzips     sync.Pool
+	twins     twins
 
 	manager     *discovery.Manager
 	stopManager context.CancelFunc
@@ -350,7 +351,7 @@ func (c *Collector) begin(f found, j *job, warning string, old *loop) *loop {
 func (c *Collector) newScraper(f found, j *job, warning string) *targetScraper {
 	return &targetScraper{
 		found: f, client: j.client, gzips: &c.gzips, sink: c.sink, tap: c.tap, logger: c.logger, warning: warning,
-		rounds: newRounds(f.target, f.config.limits()), details: &details{},
+		rounds: newRounds(f.target, f.config.limits()), details: &details{}, twins: &c.twins,
 		public: TargetStatus{
 			Job: f.target.Labels.Get(model.JobLabel), Instance: f.target.Labels.Get(model.InstanceLabel),
 			URL: f.target.URL, Source: f.target.Source, State: StateUnknown, Since: time.Now(), Warning: warning,
@@ -406,6 +407,7 @@ func (s *targetScraper) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer s.details.wait()
+	defer s.twins.forget(s)
 	for {
 		due := nextScrape(time.Now(), s.found.interval, offset)
 		timer.Reset(time.Until(due))

@@ -58,6 +58,8 @@ type pageInfo struct {
 	Restarted bool
 	// Sampled says that several workers answer behind the address.
 	Sampled bool
+	// Twin says that another target shows the same counters; the scraper sets it.
+	Twin string
 	// Missing lists the required families that the page neither has nor declares.
 	Missing []string
 	// Bytes is the size of the body.

@@ -46,6 +46,8 @@ type targetScraper struct {
 	// scrape failed, so that another process may answer now.
 	details *details
 	away    bool
+	// twins are the other gateways, to be compared with; nil where there is one only.
+	twins *twins
 	// warning is what discovery has to say about the target.
 	warning string
 
@@ -74,6 +76,7 @@ func (s *targetScraper) scrape(ctx context.Context, now time.Time) {
 	if s.tap != nil {
 		s.tap(round, s.tapped.Bytes())
 	}
+	info.Twin = s.twins.note(s, round)
 	s.askDetails(ctx, round, info)
 	about := s.details.last()
 	round.Version = about.version
@@ -202,6 +205,9 @@ func (s *targetScraper) warnings(round *Round, info pageInfo, redirected bool) s
 	}
 	if len(info.Missing) > 0 && round.State == StateUp {
 		ws = append(ws, fmt.Sprintf("the page has no %s under any name that is known, so that what rests on it is unknown: the server has served nothing yet, was told to leave it out, or is too old or too new", strings.Join(info.Missing, ", ")))
+	}
+	if info.Twin != "" {
+		ws = append(ws, info.Twin)
 	}
 	if info.Sampled {
 		ws = append(ws, "several workers answer behind one address, each with counters of its own, so that counters are not rated: use the multiprocess mode")
