@@ -125,7 +125,7 @@ func New(o Options) (*Collector, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stopManager = cancel
-	c.manager = discovery.NewManager(ctx, c.logger, o.Registerer, metrics, discovery.Name("scrape"))
+	c.manager = discovery.NewManager(ctx, slog.New(redactingHandler{c.logger.Handler()}), o.Registerer, metrics, discovery.Name("scrape"))
 	if c.manager == nil {
 		cancel()
 		return nil, errors.New("collector: discovery could not be set up")
