@@ -16,6 +16,8 @@ import (
 type Config struct {
 	Global        collector.GlobalConfig   `yaml:"global"`
 	ScrapeConfigs []collector.ScrapeConfig `yaml:"scrape_configs"`
+	// PrometheusSources are servers that have scraped already.
+	PrometheusSources []collector.PrometheusConfig `yaml:"prometheus_sources"`
 	// SpendLogs are the databases in which LiteLLM logs its calls.
 	SpendLogs []collector.SpendLogsConfig `yaml:"spend_logs"`
 	Pools     []rules.PoolConfig          `yaml:"pools"`
@@ -43,8 +45,8 @@ func parseConfig(file string, src []byte) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(c.ScrapeConfigs) == 0 {
-		return nil, fmt.Errorf("%s: scrape_configs is empty: name at least one vLLM or LiteLLM target", file)
+	if len(c.ScrapeConfigs) == 0 && len(c.PrometheusSources) == 0 {
+		return nil, fmt.Errorf("%s: scrape_configs is empty: name at least one vLLM or LiteLLM target, or a server that scrapes them in prometheus_sources", file)
 	}
 	dir := filepath.Dir(file)
 	for i := range c.ScrapeConfigs {
@@ -52,6 +54,9 @@ func parseConfig(file string, src []byte) (*Config, error) {
 	}
 	for i := range c.SpendLogs {
 		c.SpendLogs[i].SetDirectory(dir)
+	}
+	for i := range c.PrometheusSources {
+		c.PrometheusSources[i].SetDirectory(dir)
 	}
 	c.Alerting.SetDirectory(dir)
 	return &c, locate(file, doc, c.check())
@@ -62,6 +67,7 @@ func (c *Config) check() error {
 	return errors.Join(
 		collector.CheckConfig(c.Global, c.ScrapeConfigs),
 		collector.CheckSpendLogs(c.SpendLogs),
+		collector.CheckPrometheusConfig(c.PrometheusSources),
 		rules.Validate(c.Pools, c.Rules),
 		c.Alerting.Check(),
 	)

@@ -146,14 +146,17 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 		return err
 	}
 	d.onClose("rules", d.engine.Save)
-	if err = d.engine.Restore(ctx, time.Now(), d.store.Scan); err != nil {
-		return fmt.Errorf("refilling the hot windows from %s: %w", d.o.StoragePath, err)
-	}
-
 	if d.intake, err = newIntake(c, d.sink, d.engine.ObserveCalls, d.log.With("component", "collector")); err != nil {
 		return err
 	}
 	d.onClose("recordings", d.intake.close)
+	if err = d.intake.fill(ctx, time.Now(), d.store); err != nil {
+		return fmt.Errorf("filling history back: %w", err)
+	}
+	if err = d.engine.Restore(ctx, time.Now(), d.store.Scan); err != nil {
+		return fmt.Errorf("refilling the hot windows from %s: %w", d.o.StoragePath, err)
+	}
+
 	d.registry.MustRegister(newSeriesExporter(d.engine.Recorded), newScrapeDurations(d.intake.targets))
 	return d.openPage()
 }
