@@ -90,6 +90,7 @@ func targetOf(c *ScrapeConfig, prom *promconfig.ScrapeConfig, lb *labels.Builder
 	interval, _ := model.ParseDuration(all.Get(model.ScrapeIntervalLabel))
 	timeout, _ := model.ParseDuration(all.Get(model.ScrapeTimeoutLabel))
 	f.interval, f.timeout = time.Duration(interval), time.Duration(timeout)
+	f.target.Interval = f.interval
 	return f, nil
 }
 

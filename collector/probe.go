@@ -61,6 +61,7 @@ func NewProber(c ScrapeConfig, userAgent string) (*Prober, error) {
 		return nil, err
 	}
 	found := targets[0]
+	found.target.Interval = 0 // it has no schedule
 	return &Prober{&targetScraper{
 		found: found, client: client, gzips: new(sync.Pool),
 		sink: func(context.Context, *Round) {}, logger: slog.New(slog.DiscardHandler),
@@ -116,6 +117,12 @@ func (s *SavedReader) Page(body io.Reader, at time.Time) (*Round, PageInfo) {
 	}
 	round, info := s.rounds.page(&s.buf, contentType(s.buf.Bytes()), at, explainFile)
 	return round, info.public()
+}
+
+// Failed makes the round of a scrape that failed, from a text as a recording
+// has it: "<state>: <reason>".
+func (s *SavedReader) Failed(text string, at time.Time) (*Round, PageInfo) {
+	return s.rounds.failed(downFailure(text), at), PageInfo{}
 }
 
 // Recorded reads a page of a recording, a failed scrape too.

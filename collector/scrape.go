@@ -247,7 +247,7 @@ func (s *targetScraper) inherit(old *targetScraper) {
 	public.URL, public.Warning = s.public.URL, s.public.Warning
 	s.public = public
 	target := *s.rounds.target
-	target.URL = public.URL
+	target.URL, target.Interval = public.URL, s.found.interval
 	s.rounds.target = &target
 }
 

@@ -23,6 +23,9 @@ type Target struct {
 	URL string
 	// Source is SourceVLLM or SourceLiteLLM; empty until the page was recognised.
 	Source string
+	// Interval is the time from one scrape to the next; 0 where it is the
+	// global one, or where nobody scrapes on a schedule.
+	Interval time.Duration
 	// Gateway holds what a LiteLLM page does not expose; zero values are unknown.
 	Gateway GatewaySettings
 }

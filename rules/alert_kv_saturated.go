@@ -27,18 +27,18 @@ func (d kvSaturated) Judge(w PoolWindow, _ time.Time) Verdict {
 	var full, idle []string
 	for _, u := range w.pool.members {
 		e := w.engine(u)
-		usage, ok := e.Gauge(gaugeUsage)
-		if !ok || usage < 0 || usage > 1 { // nothing rests on a usage that cannot be
+		usage, ok := e.usage()
+		if !ok {
 			continue
 		}
 		told++
 		worst = max(worst, usage)
-		if !d.always(e, w.interval) {
+		if !d.always(e, u.target.intervalOr(w.interval)) {
 			continue
 		}
-		full = append(full, fmt.Sprintf("%s %s", u.target.instance, percent(usage)))
+		full = append(full, fmt.Sprintf("%s %s", u.name(), percent(usage)))
 		if running, ok := e.Gauge(gaugeRunning); ok && running == 0 {
-			idle = append(idle, u.target.instance)
+			idle = append(idle, u.name())
 		}
 	}
 	if told == 0 {
@@ -46,6 +46,7 @@ func (d kvSaturated) Judge(w PoolWindow, _ time.Time) Verdict {
 	}
 	v := Verdict{
 		Active: len(full) > 0, Phase: PhaseWatching, Value: worst, Text: "highest KV usage " + percent(worst),
+		Over:    fmt.Sprintf("Pool %s: no KV cache is full any more, the highest usage is %s", w.pool.name, percent(worst)),
 		Numbers: []Number{{Name: "kv_usage_max", Value: worst, Unit: "ratio"}, {Name: "engines_full", Value: float64(len(full)), Unit: "engines"}},
 	}
 	if v.Active {
@@ -72,11 +73,15 @@ func (d kvSaturated) always(e EngineWindow, interval time.Duration) bool {
 
 func (d kvSaturated) tell(w PoolWindow, v *Verdict, full, idle []string) {
 	v.Summary = fmt.Sprintf("Pool %s: the KV cache of %s is full", w.pool.name, plural(len(full), "engine"))
-	preempted, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Increase(totalPreemptions, 5*time.Minute), true })
-	waiting, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.waitingForCapacity() })
+	seen := []string{"KV usage: " + strings.Join(full, ", ")}
+	if waiting, told := w.sum(func(e EngineWindow) (float64, bool) { return e.waitingForCapacity() }); told > 0 {
+		seen = append(seen, plural(int(waiting), "request")+" waiting")
+	}
+	if preempted, told := w.preempted(); told {
+		seen = append(seen, plural(int(preempted), "preemption")+" in 5 min")
+	}
 	v.Evidence = Evidence{
-		Seen: fmt.Sprintf("KV usage: %s; %s waiting, %s in 5 min.", strings.Join(full, ", "),
-			plural(int(waiting), "request"), plural(int(preempted), "preemption")),
+		Seen:       strings.Join(seen, "; ") + ".",
 		Against:    fmt.Sprintf("Fires when the usage is over %s at every scrape of %s.", percent(d.number("ratio")), spell(d.duration("window"))),
 		CauseText:  "Running requests hold the cache: their contexts and outputs are longer, or they are more, than it has room for.",
 		Next:       "Add an engine or room (gpu-memory-utilization, fp8 KV cache); check for an uneven router if one engine alone is full.",

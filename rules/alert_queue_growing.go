@@ -33,25 +33,38 @@ func (d queueGrowing) Judge(w PoolWindow, _ time.Time) Verdict {
 	if told == 0 {
 		return unknown("no engine of the pool tells lately how many requests wait")
 	}
-	v := Verdict{Phase: PhaseWatching, Value: now, Text: fmt.Sprintf("%s waiting", amount(now)), Numbers: []Number{{Name: "waiting", Value: now, Unit: "requests"}}}
+	v := Verdict{
+		Phase: PhaseWatching, Value: now, Text: amount(now) + " waiting", Numbers: []Number{{Name: "waiting", Value: now, Unit: "requests"}},
+		Over: fmt.Sprintf("Pool %s: the queue no longer grows, %s waiting now", w.pool.name, plural(int(now), "request")),
+	}
 	if now <= 0 {
 		return v
 	}
-	always, slope, rising := d.always(w), 0.0, false
-	if always {
-		slope, rising = d.slope(w)
+	q := queue{}
+	q.slope, q.sloped = d.slope(w)
+	q.drain, _, q.drains = w.drain(max(d.duration("window"), leastScrapes*w.interval))
+	slow := !q.drains || q.drain > d.number("drain")
+	if q.sloped {
+		v.Numbers = append(v.Numbers, Number{Name: "slope", Value: q.slope * 60, Unit: "requests/min"})
 	}
-	seconds, _, drains := w.drain(max(d.duration("window"), leastScrapes*w.interval))
-	slow := !drains || seconds > d.number("drain")
-	v.Numbers = append(v.Numbers, Number{Name: "slope", Value: slope * 60, Unit: "requests/min"})
-	if drains {
-		v.Numbers = append(v.Numbers, Number{Name: "drain", Value: seconds, Unit: "seconds"})
+	if q.drains {
+		v.Numbers = append(v.Numbers, Number{Name: "drain", Value: q.drain, Unit: "seconds"})
 	}
-	if v.Active = always && rising || slow && d.anyStarted(w); !v.Active {
+	if v.Active = q.sloped && q.slope > 0 && d.always(w) || slow && d.anyStarted(w); !v.Active {
 		return v
 	}
-	d.tell(w, &v, slope, seconds, drains)
+	d.tell(w, &v, q)
 	return v
+}
+
+// queue is how a pool's queue moves.
+type queue struct {
+	// slope is its growth in requests per second, where sloped.
+	slope  float64
+	sloped bool
+	// drain is the seconds that it needs to be started, where drains.
+	drain  float64
+	drains bool
 }
 
 // always says whether requests waited at every scrape of the window.
@@ -61,11 +74,11 @@ func (d queueGrowing) always(w PoolWindow) bool {
 	return len(y) >= whole && !slices.ContainsFunc(y, func(n float64) bool { return n <= 0 })
 }
 
-// slope is the growth in requests per second.
+// slope is the growth in requests per second; false where there are too few
+// scrapes to tell.
 func (d queueGrowing) slope(w PoolWindow) (float64, bool) {
 	x, y := w.series(d.duration("slope_window"), leastScrapes, func(e EngineWindow, t int64) (float64, bool) { return e.waitingAt(t) })
-	slope, ok := theilSen(x, y)
-	return slope, ok && slope > 0
+	return theilSen(x, y)
 }
 
 // anyStarted says that the pool has a pace to hold a queue against: pages
@@ -77,16 +90,19 @@ func (d queueGrowing) anyStarted(w PoolWindow) bool {
 	return covered >= (leastScrapes-1)*w.interval.Seconds()
 }
 
-func (d queueGrowing) tell(w PoolWindow, v *Verdict, slope, seconds float64, drains bool) {
+func (d queueGrowing) tell(w PoolWindow, v *Verdict, q queue) {
 	binds, why, next := w.binding()
 	v.Summary = fmt.Sprintf("Pool %s: %s waiting, bound by %s", w.pool.name, plural(int(v.Value), "request"), binds)
-	drainText := "none was started lately"
-	if drains {
-		drainText = fmt.Sprintf("at the present pace they need %s", spell(time.Duration(seconds*float64(time.Second))))
+	drainText, slopeText := "none was started lately", ""
+	if q.drains {
+		drainText = "at the present pace they need " + spell(time.Duration(q.drain*float64(time.Second)))
+	}
+	if q.sloped {
+		slopeText = fmt.Sprintf(", %+.1f per minute", q.slope*60)
 	}
 	v.Evidence = Evidence{
-		Seen: fmt.Sprintf("%s waiting for capacity, %+.1f per minute; %s. By engine: %s.",
-			plural(int(v.Value), "request"), slope*60, drainText, w.byEngine(func(e EngineWindow) (string, bool) {
+		Seen: fmt.Sprintf("%s waiting for capacity%s; %s. By engine: %s.",
+			plural(int(v.Value), "request"), slopeText, drainText, w.byEngine(func(e EngineWindow) (string, bool) {
 				n, ok := e.waitingForCapacity()
 				return amount(n), ok
 			})),
@@ -101,14 +117,14 @@ func (d queueGrowing) tell(w PoolWindow, v *Verdict, slope, seconds float64, dra
 func (w PoolWindow) binding() (name, why, next string) {
 	deferred, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Gauge(gaugeWaitingDeferred) })
 	capacity, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.waitingForCapacity() })
-	preempted, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Increase(totalPreemptions, 5*time.Minute), true })
+	preempted, told := w.preempted()
 	worst, worstOK, full := 0.0, false, 0
 	for _, u := range w.pool.members {
 		e := w.engine(u)
 		if n, ok := e.waitingForCapacity(); !ok || n <= 0 {
 			continue
 		}
-		if usage, ok := e.Gauge(gaugeUsage); ok {
+		if usage, ok := e.usage(); ok {
 			worst, worstOK = max(worst, usage), true
 		}
 		if running, ok := e.Gauge(gaugeRunning); ok && w.pool.maxNumSeqs() > 0 && running >= float64(w.pool.maxNumSeqs()) {
@@ -120,7 +136,7 @@ func (w PoolWindow) binding() (name, why, next string) {
 		return "deferred", fmt.Sprintf("Deferred: %s wait for something else than capacity (grammar, remote KV, LoRA).", amount(deferred)),
 			"Look at what is deferred: structured output, a KV connector or the LoRA limit; more engines do not help."
 	case worst > 0.9 || preempted > 0:
-		return "kv", fmt.Sprintf("KV: the cache of a waiting engine is %s in use, %s in 5 min.", percent(worst), plural(int(preempted), "preemption")),
+		return "kv", kvBinds(worst, worstOK, preempted, told),
 			"Room for contexts binds: add an engine, raise gpu-memory-utilization, use an fp8 KV cache, or shorten outputs and contexts."
 	case full > 0:
 		return "slots", fmt.Sprintf("Slots: %s at max_num_seqs %d while the KV cache has room.", plural(full, "engine"), w.pool.maxNumSeqs()),
@@ -133,7 +149,28 @@ func (w PoolWindow) binding() (name, why, next string) {
 	}
 }
 
-// byEngine lists a figure by instance, of at most six engines.
+// kvBinds says what shows that the KV cache binds, of what is known.
+func kvBinds(usage float64, usageOK bool, preempted float64, preemptedOK bool) string {
+	var parts []string
+	if usageOK {
+		parts = append(parts, fmt.Sprintf("the cache of a waiting engine is %s in use", percent(usage)))
+	}
+	if preemptedOK {
+		parts = append(parts, plural(int(preempted), "preemption")+" in 5 min")
+	}
+	return "KV: " + strings.Join(parts, ", ") + "."
+}
+
+// preempted counts the preemptions of the last 5 minutes; false where no
+// engine counts them.
+func (w PoolWindow) preempted() (float64, bool) {
+	n, told := w.sum(func(e EngineWindow) (float64, bool) {
+		return e.Increase(totalPreemptions, 5*time.Minute), e.Fresh() && e.unit.has(totalPreemptions)
+	})
+	return n, told > 0
+}
+
+// byEngine lists a figure by engine, of at most six engines.
 func (w PoolWindow) byEngine(f func(EngineWindow) (string, bool)) string {
 	var parts []string
 	for _, u := range w.pool.members {
@@ -145,7 +182,7 @@ func (w PoolWindow) byEngine(f func(EngineWindow) (string, bool)) string {
 			parts = append(parts, "and more")
 			break
 		}
-		parts = append(parts, u.target.instance+" "+s)
+		parts = append(parts, u.name()+" "+s)
 	}
 	return strings.Join(parts, ", ")
 }

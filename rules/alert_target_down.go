@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"kvwatch/collector"
@@ -24,23 +25,26 @@ func (targetDown) Judge(w TargetWindow, _ time.Time) Verdict {
 	switch {
 	case !w.Scraped():
 		return unknown("the target was not scraped lately")
+	case t.state == collector.StateUnknown:
+		return unknown(notScrapedYet)
 	case !isDown(t.state):
-		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state)}
+		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state), Over: overState(t)}
 	}
 	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.stateSince, Value: 1, Text: "state " + string(t.state)}
 	if t.lastGood > 0 {
 		v.Since = time.UnixMilli(t.firstBad).UTC()
 	}
 	v.Summary = fmt.Sprintf("%s of job %s: %s", t.instance, t.job, stateWords(t.state))
-	seen := fmt.Sprintf("For %s no page of %s could be read: %s.", spell(w.now.Sub(v.Since)), t.instance, stateWords(t.state))
-	if t.reason != "" {
-		seen += " " + t.reason
-	}
+	down, all := w.poolDown()
 	v.Evidence = Evidence{
-		Seen: seen, Against: "Every scrape should give a metrics page.", Next: stateNext(t.state),
+		Seen:    fmt.Sprintf("For %s no page of %s could be read: %s.", spell(w.now.Sub(v.Since)), t.instance, t.because()),
+		Against: "Every scrape should give a metrics page.", Next: stateNext(t.state, all > 0 && 2*down <= all),
 		Confidence: "high: every scrape since then failed",
 	}
-	if down, all := w.poolDown(); all > 0 {
+	if t.state == collector.StateOverloaded {
+		v.Evidence.CauseText = "Saturation, not an outage: who answers 503 runs, and refuses work because it has too much. Only a proxy with nothing behind it answers so too."
+	}
+	if all > 0 {
 		v.Evidence.Numbers = []Number{{Name: "pool_down", Value: float64(down), Unit: "engines"}, {Name: "pool", Value: float64(all), Unit: "engines"}}
 		v.Evidence.Seen += fmt.Sprintf(" %d of %s of pool %s cannot be read.", down, plural(all, "engine"), w.pool.name)
 		if 2*down > all {
@@ -48,6 +52,33 @@ func (targetDown) Judge(w TargetWindow, _ time.Time) Verdict {
 		}
 	}
 	return v
+}
+
+// notScrapedYet is why nothing is known of a target's state after a start.
+const notScrapedYet = "the target was not scraped since kvwatch started"
+
+// because says why the last scrape failed: as the collector says it, else by
+// its state.
+func (t *target) because() string {
+	if t.reason != "" {
+		return strings.TrimRight(t.reason, ".!? ")
+	}
+	return stateWords(t.state)
+}
+
+// overState says how things are with a target whose alert is over.
+func overState(t *target) string {
+	who := fmt.Sprintf("%s of job %s", t.instance, t.job)
+	switch t.state {
+	case collector.StateUp:
+		return who + " can be read again"
+	case collector.StateUnauthorised:
+		return who + " answers again, but refuses kvwatch's key"
+	case collector.StateMetricsDisabled:
+		return who + " answers again, with its metrics switched off"
+	default:
+		return fmt.Sprintf("%s no longer answers 401 or 403: %s", who, stateWords(t.state))
+	}
 }
 
 // poolDown counts the pool's engines that are down, and all of them.
@@ -86,7 +117,7 @@ func stateWords(s collector.State) string {
 	case collector.StateNotFound:
 		return "it has no metrics page at this path (404)"
 	case collector.StateOverloaded:
-		return "it answers 503: overloaded, not gone"
+		return "it is overloaded and answers 503, which is saturation and no outage"
 	case collector.StateNoMetrics:
 		return "its page has none of the known metrics"
 	case collector.StateNotMetrics:
@@ -95,18 +126,24 @@ func stateWords(s collector.State) string {
 		return "its page ends early"
 	case collector.StateTooLarge:
 		return "its page is over the limit"
+	case collector.StateUnauthorised:
+		return "it asks for a key that kvwatch does not have"
 	default:
 		return "state " + string(s)
 	}
 }
 
-// stateNext says what to do about it.
-func stateNext(s collector.State) string {
+// stateNext says what to do about it; carried says that enough of the pool is
+// left to carry the target's load.
+func stateNext(s collector.State, carried bool) string {
 	switch s {
 	case collector.StateDown, collector.StateTimeout:
-		return "Look whether the process runs and the address is right; the rest of the pool carries its load meanwhile, with colder caches."
+		if carried {
+			return "Look whether the process runs and the address is right. The rest of the pool carries its load meanwhile, with colder caches."
+		}
+		return "Look whether the process runs and the address is right."
 	case collector.StateOverloaded:
-		return "It refuses work: look at the queue and at admission control before restarting anything."
+		return "Look at the queue and at admission control, and shed or delay load. Do not restart it: that empties its cache and makes the load larger."
 	case collector.StateTooLarge:
 		return "Raise the body limit of the scrape configuration, or find out what made the page grow."
 	default:

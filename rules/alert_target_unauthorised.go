@@ -19,24 +19,29 @@ func init() {
 type targetUnauthorised struct{}
 
 // Judge implements targetDetector.
-func (targetUnauthorised) Judge(w TargetWindow, _ time.Time) Verdict {
+func (targetUnauthorised) Judge(w TargetWindow, firing time.Time) Verdict {
 	t := w.target
 	switch {
 	case !w.Scraped():
 		return unknown("the target was not scraped lately")
+	case t.state == collector.StateUnknown:
+		return unknown(notScrapedYet)
 	case t.state != collector.StateUnauthorised:
-		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state)}
+		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state), Over: overState(t)}
 	}
 	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.stateSince, Value: 1, Text: "state unauthorised"}
+	if !firing.IsZero() && firing.Before(v.Since) { // it fired before a restart
+		v.Since = firing
+	}
 	v.Summary = fmt.Sprintf("%s of job %s refuses kvwatch's key", t.instance, t.job)
-	seen := fmt.Sprintf("For %s %s answered 401 or 403.", spell(w.now.Sub(v.Since)), t.instance)
-	if t.reason != "" {
-		seen += " " + t.reason
+	next := "Give the scrape configuration a valid key (authorization.credentials_file)."
+	if t.source == collector.SourceLiteLLM {
+		next += " LiteLLM asks for one since 1.84; any virtual key will do. While its database is away it may refuse valid keys too."
 	}
 	v.Evidence = Evidence{
-		Seen: seen, Against: "The server runs; it only does not let kvwatch read its metrics.",
-		Next:       "Give the scrape configuration a valid key (authorization.credentials_file). LiteLLM asks for one since 1.84; any virtual key will do. While its database is away it may refuse valid keys too.",
-		Confidence: "high: the server's own answer",
+		Seen:    fmt.Sprintf("For %s %s could not be read: %s.", spell(w.now.Sub(v.Since)), t.instance, t.because()),
+		Against: "The server runs; it only does not let kvwatch read its metrics.",
+		Next:    next, Confidence: "high: the server's own answer",
 	}
 	return v
 }

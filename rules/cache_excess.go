@@ -278,6 +278,10 @@ func (c *cacheExcess) judge(w PoolWindow, level int, firing time.Time) bool {
 	l := &t.Levels[level]
 	heavy := c.prompt.tokens()
 	learning := !t.Baseline.valid()
+	if firing.IsZero() && l.FiredAt > 0 { // it ended for want of data: what was before that is over
+		l.resolve(w.ms)
+		t.forget(level)
+	}
 	l.noteFiring(firing)
 	if firing.IsZero() {
 		if learning {
@@ -340,6 +344,11 @@ func (c *cacheExcess) load(raw json.RawMessage) error {
 			continue
 		}
 		t.source, t.replicas = source, map[*unit]*replica{}
+		for i := range t.Levels { // a file of before there was the sum without a cap
+			if l := &t.Levels[i]; l.Recomputed == 0 {
+				l.Recomputed = l.S
+			}
+		}
 		c.tracks[source] = t
 		if s.Active == source.key() {
 			c.active = source

@@ -33,7 +33,6 @@ const (
 type Engine struct {
 	opts   Options
 	logger *slog.Logger
-	fresh  time.Duration
 
 	// evalMu serialises Eval, and protects batch and what was saved last.
 	evalMu  sync.Mutex
@@ -43,7 +42,9 @@ type Engine struct {
 
 	// mu protects what follows. Observe holds it for reading and the target's
 	// own lock, everything else for writing.
-	mu    sync.RWMutex
+	mu sync.RWMutex
+	// fresh is how long a page speaks of now at the global scrape interval.
+	fresh time.Duration
 	rules map[string]settings
 	pools map[string]*pool
 	conf  []PoolConfig
@@ -66,7 +67,8 @@ type Engine struct {
 
 type targetKey struct{ job, instance string }
 
-// instant is the time of an Eval, in the forms that windows need.
+// instant is the time of an Eval, in the forms that windows need. fresh and
+// interval are those of targets without an interval of their own.
 type instant struct {
 	now      time.Time
 	ms       int64
@@ -75,15 +77,15 @@ type instant struct {
 }
 
 func (n instant) unit(u *unit) unitWindow {
-	return unitWindow{now: n.now, ms: n.ms, fresh: n.fresh, unit: u}
+	return unitWindow{now: n.now, ms: n.ms, fresh: u.target.freshOr(n.fresh), unit: u}
 }
 
 func (n instant) pool(p *pool) PoolWindow {
-	return PoolWindow{now: n.now, ms: n.ms, fresh: n.fresh, interval: n.interval, pool: p}
+	return PoolWindow{now: n.now, ms: n.ms, fresh: n.fresh, interval: p.interval(n.interval), pool: p}
 }
 
 func (n instant) target(t *target) TargetWindow {
-	w := TargetWindow{now: n.now, ms: n.ms, fresh: n.fresh, target: t}
+	w := TargetWindow{now: n.now, ms: n.ms, fresh: t.freshOr(n.fresh), target: t}
 	for _, u := range t.units {
 		if u.pool != nil {
 			w.pool = u.pool
@@ -103,7 +105,7 @@ func New(o Options) (*Engine, error) {
 		o.ScrapeInterval = defaultInterval
 	}
 	e := &Engine{
-		opts: o, logger: o.Logger, fresh: max(staleIntervals*o.ScrapeInterval, leastFresh),
+		opts: o, logger: o.Logger, fresh: freshFor(o.ScrapeInterval),
 		rules: resolved, conf: slices.Clone(o.Pools), pools: map[string]*pool{},
 		targets: map[targetKey]*target{}, byPointer: map[*collector.Target]*target{},
 		watches: map[*target][]*watch{}, own: map[alertCount]*output{},
@@ -193,6 +195,9 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 	n := instant{now: now, ms: now.UnixMilli(), fresh: e.fresh, interval: e.opts.ScrapeInterval}
 	e.expire(n)
 	e.assign()
+	if err := e.dropEmptyPools(n); err != nil {
+		return nil, nil, err
+	}
 	e.tickCalls(now)
 	for _, p := range e.sortedPools() {
 		p.tick(n.pool(p))
@@ -251,7 +256,7 @@ func (e *Engine) judge(n instant) {
 			w := watch{watchState: s}
 			w.forget(n.now)
 			if w.Alert != nil {
-				w.end(n.now)
+				w.end(n.now, about(w.Alert.Name, w.Alert.Labels)+" ended: what it was about did not come back after a restart")
 			}
 			if e.remembered.Watches[key] = w.watchState; len(w.Resolved) == 0 {
 				delete(e.remembered.Watches, key)
@@ -263,7 +268,7 @@ func (e *Engine) judge(n instant) {
 // expire drops targets that were not scraped for longer than any window.
 func (e *Engine) expire(n instant) {
 	for key, t := range e.targets {
-		if t.lastScrape == 0 || n.ms-t.lastScrape <= (longWindow+e.fresh).Milliseconds() {
+		if t.lastScrape == 0 || n.ms-t.lastScrape <= (longWindow+t.freshOr(e.fresh)).Milliseconds() {
 			continue
 		}
 		for _, u := range t.units {

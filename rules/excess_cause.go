@@ -77,7 +77,7 @@ func restarted(w PoolWindow, scale float64) string {
 	var names []string
 	for _, u := range w.pool.members {
 		if u.resetAt > from || u.target.downAt > from {
-			names = append(names, u.target.instance)
+			names = append(names, u.name())
 		}
 	}
 	if len(names) == 0 {
@@ -114,7 +114,7 @@ func (c *cacheExcess) oneReplica(t *excessTrack, level int) string {
 		return ""
 	}
 	return fmt.Sprintf("Replica: %s carries %s of the excess, its peers are normal (%s missed).",
-		shares[0].unit.target.instance, percent(shares[0].share), percent(shares[0].peers))
+		shares[0].unit.name(), percent(shares[0].share), percent(shares[0].peers))
 }
 
 // shares lists the engines by their part of the level's excess, largest first.

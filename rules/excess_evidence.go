@@ -16,6 +16,11 @@ func (c *cacheExcess) recentSpan(w PoolWindow) time.Duration {
 
 // verdict says where a level stands.
 func (c *cacheExcess) verdict(w PoolWindow, level int, firing time.Time) Verdict {
+	if text := c.blind(w); text != "" {
+		v := unknown(text)
+		v.Numbers = c.numbers(w, level)
+		return v
+	}
 	v := Verdict{Active: c.judge(w, level, firing)}
 	v.Phase, v.Text = c.standing(w, level)
 	v.Numbers = c.numbers(w, level)
@@ -29,6 +34,7 @@ func (c *cacheExcess) verdict(w PoolWindow, level int, firing time.Time) Verdict
 		v.Value = l.S / heavy
 	}
 	if !v.Active {
+		v.Over = c.over(w)
 		return v
 	}
 	if l.Cause == nil {
@@ -44,15 +50,46 @@ func (c *cacheExcess) verdict(w PoolWindow, level int, firing time.Time) Verdict
 	return v
 }
 
+// blind says why nothing can be judged now, "" where it can: no engine was
+// read lately, or none of those that were has the source that is judged.
+func (c *cacheExcess) blind(w PoolWindow) string {
+	switch {
+	case w.Fresh() == 0:
+		return "no engine of the pool was read lately"
+	case c.active < 0 || offered(w, c.active) == 0:
+		return "no engine tells how many prompt tokens it found in its cache"
+	default:
+		return ""
+	}
+}
+
+// over says how things are once an alert is over.
+func (c *cacheExcess) over(w PoolWindow) string {
+	t := c.track()
+	now := missedText(c.recent(w, c.recentSpan(w)))
+	if !t.Baseline.valid() {
+		return fmt.Sprintf("Pool %s is quiet while its usual miss ratio is learned: now %s", w.pool.name, now)
+	}
+	return fmt.Sprintf("Pool %s no longer computes prompts again beyond its usual: now %s, usual are %s", w.pool.name, now, percent(t.Baseline.usual()))
+}
+
+// missedText says how much of what was prompted was missed, as far as that is
+// known.
+func missedText(ratio, prompted float64) string {
+	if prompted == 0 {
+		return "nothing was prompted lately"
+	}
+	return percent(ratio) + " missed"
+}
+
 // standing says in plain words where the detector stands when nothing fires.
 func (c *cacheExcess) standing(w PoolWindow, level int) (phase, text string) {
+	if text := c.blind(w); text != "" {
+		return PhaseUnknown, text
+	}
 	t := c.track()
 	heavy := c.prompt.tokens()
 	switch {
-	case w.Fresh() == 0:
-		return PhaseUnknown, "no engine of the pool was read lately"
-	case t == nil:
-		return PhaseUnknown, "no engine tells how many prompt tokens it found in its cache"
 	case level == levelPage && c.active == sourceCounters:
 		return PhaseUnknown, "capped at warning: " + untrustedText
 	case t.contaminated:
@@ -83,10 +120,10 @@ func (c *cacheExcess) numbers(w PoolWindow, level int) []Number {
 	ns := []Number{
 		{Name: "baseline_entries", Value: float64(len(t.Baseline.Entries)), Unit: "hours"},
 		{Name: "heavy_prompt", Value: heavy, Unit: "tokens"},
-		{Name: "excess", Value: l.S, Unit: "tokens"},
 	}
-	if heavy > 0 {
+	if t.Baseline.valid() && heavy > 0 { // before that there is no excess over anything
 		ns = append(ns,
+			Number{Name: "excess", Value: l.S, Unit: "tokens"},
 			Number{Name: "excess_prompts", Value: l.S / heavy, Unit: "prompts"},
 			Number{Name: "threshold_prompts", Value: c.conf.levels[level].prompts, Unit: "prompts"})
 	}
@@ -108,15 +145,19 @@ func (c *cacheExcess) tell(w PoolWindow, level int, v *Verdict) {
 	l, conf := t.Levels[level], c.conf.levels[level]
 	heavy, usual := c.prompt.tokens(), t.Baseline.usual()
 	window := c.recentSpan(w)
-	ratio, _ := c.recent(w, window)
+	ratio, prompted := c.recent(w, window)
 	since := w.now.Sub(v.Since)
 
-	// S was at its threshold when the alert fired; what it was since, Cost tells.
-	v.Summary = fmt.Sprintf("Pool %s computes prompts again that its cache used to hold: %s missed, usual are %s",
-		w.pool.name, percent(ratio), percent(usual))
+	v.Summary = fmt.Sprintf("Pool %s computes prompts again that its cache used to hold: %s, usual are %s",
+		w.pool.name, missedText(ratio, prompted), percent(usual))
+	recomputed := max(0, l.Recomputed)
 	seen := []string{fmt.Sprintf("Since %s (%s) this pool recomputed %s prompt tokens more than %g times its usual (= %.0f full prompts).",
-		clock(v.Since), spell(since), amount(l.S), conf.kappa, l.S/heavy)}
-	seen = append(seen, fmt.Sprintf("Miss ratio over %s: %s, usual %s.", spell(window), percent(ratio), percent(usual)))
+		clock(v.Since), spell(since), amount(recomputed), conf.kappa, recomputed/heavy)}
+	if prompted > 0 {
+		seen = append(seen, fmt.Sprintf("Miss ratio over %s: %s, usual %s.", spell(window), percent(ratio), percent(usual)))
+	} else {
+		seen = append(seen, fmt.Sprintf("Nothing was prompted for %s.", spell(window)))
+	}
 	if s := t.sharesText(level); s != "" {
 		seen = append(seen, s)
 	}
@@ -143,9 +184,13 @@ func (c *cacheExcess) tellLearning(w PoolWindow, v *Verdict) {
 	cause := c.track().Levels[levelPage].Cause
 	v.Since = w.now
 	v.Value = ratio
-	v.Summary = fmt.Sprintf("Pool %s finds less than half of its prompt tokens in the cache: %s missed", w.pool.name, percent(ratio))
+	v.Summary = fmt.Sprintf("Pool %s finds less than half of its prompt tokens in the cache: %s", w.pool.name, missedText(ratio, prompted))
+	seen := fmt.Sprintf("Over %s nothing was prompted.", spell(window))
+	if prompted > 0 {
+		seen = fmt.Sprintf("Over %s %s of %s prompt tokens were not found in the cache.", spell(window), percent(ratio), amount(prompted))
+	}
 	v.Evidence = Evidence{
-		Seen: fmt.Sprintf("Over %s %s of %s prompt tokens were not found in the cache.", spell(window), percent(ratio), amount(prompted)),
+		Seen: seen,
 		Against: fmt.Sprintf("There is no usual miss ratio yet (%s); until then more than %s missed over an hour pages.",
 			v.Text, percent(learnMiss)),
 		Cause: cause.Name, CauseText: cause.Text, RunnersUp: cause.RunnersUp,
@@ -167,7 +212,7 @@ func (t *excessTrack) sharesText(level int) string {
 			parts = append(parts, plural(len(shares)-i, "other")+" the rest")
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s %s", s.unit.target.instance, percent(s.share)))
+		parts = append(parts, fmt.Sprintf("%s %s", s.unit.name(), percent(s.share)))
 	}
 	return "Shares of the excess: " + strings.Join(parts, ", ") + "."
 }

@@ -47,6 +47,9 @@ type excessLevel struct {
 	// Unix milliseconds.
 	S     float64 `json:"s"`
 	Onset int64   `json:"onset"`
+	// Recomputed is what S would be without its cap and without its floor: the
+	// tokens computed beyond kappa times the usual since the onset.
+	Recomputed float64 `json:"recomputed"`
 	// Cost is the tokens computed beyond the usual since the onset, uncapped.
 	Cost float64 `json:"cost"`
 	// FiredAt is when the alert fired, 0 when it does not; DrainedSince when S
@@ -192,7 +195,7 @@ func (t *excessTrack) forget(level int) {
 		r.Excess[level], r.Missed[level], r.Prompted[level] = 0, 0, 0
 	}
 	l := &t.Levels[level]
-	l.Cost, l.Cause = 0, nil
+	l.Recomputed, l.Cost, l.Cause = 0, 0, nil
 }
 
 // clear forgets the normal and all that was held against it.
@@ -207,7 +210,9 @@ func (t *excessTrack) clear() {
 
 // add is the CUSUM.
 func (l *excessLevel) add(missed, prompted, usual, heavy float64, conf excessSettings) {
-	l.S = max(0, min(l.S+missed-conf.kappa*usual*prompted, excessCap*conf.prompts*heavy))
+	more := missed - conf.kappa*usual*prompted
+	l.S = max(0, min(l.S+more, excessCap*conf.prompts*heavy))
+	l.Recomputed += more
 	l.Cost += missed - usual*prompted
 }
 

@@ -153,7 +153,7 @@ func TestTargetStates(t *testing.T) {
 	}
 	run(30 * time.Second)
 	a := f.lastFired("TargetDown")
-	if a.Severity != SeverityWarning || a.Labels["instance"] != "e0:8000" || !strings.Contains(a.Evidence.Seen, "in time") || !strings.Contains(a.Evidence.Seen, "1 of 3 engines") {
+	if a.Severity != SeverityWarning || a.Labels["instance"] != "e0:8000" || !strings.Contains(a.Evidence.Seen, "could be read: refused. 1 of 3") || !strings.Contains(a.Annotations["summary"], "in time") {
 		t.Errorf("alert %+v", a)
 	}
 	state[1] = collector.StateUnauthorised
@@ -263,11 +263,11 @@ func TestReload(t *testing.T) {
 	f.all(0.8)
 	f.until(cacheCollapse, true, 10*time.Minute)
 	before := f.lastFired(cacheCollapse)
-	if err := f.engine.Reload([]PoolConfig{{Name: "a", Jobs: []string{"vllm"}}, {Name: "b", ModelName: "m"}}, nil); err == nil ||
+	if err := f.engine.Reload([]PoolConfig{{Name: "a", Jobs: []string{"vllm"}}, {Name: "b", ModelName: "m"}}, nil, step); err == nil ||
 		!strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), `"b"`) {
 		t.Errorf("an engine of two pools gives %v", err)
 	}
-	if err := f.engine.Reload(nil, map[string]Override{cacheCollapse: {Labels: map[string]string{"team": "x"}}}); err != nil {
+	if err := f.engine.Reload(nil, map[string]Override{cacheCollapse: {Labels: map[string]string{"team": "x"}}}, step); err != nil {
 		t.Fatal(err)
 	}
 	f.run(step)
@@ -277,14 +277,14 @@ func TestReload(t *testing.T) {
 	if len(f.fired) != 2 || !f.last[0].FiredAt.Equal(before.FiredAt) {
 		t.Errorf("the reload fired again: %d alerts", len(f.fired))
 	}
-	if err := f.engine.Reload(nil, map[string]Override{cacheCollapse: {Disabled: true}, missRising: {Disabled: true}}); err != nil {
+	if err := f.engine.Reload(nil, map[string]Override{cacheCollapse: {Disabled: true}, missRising: {Disabled: true}}, step); err != nil {
 		t.Fatal(err)
 	}
 	f.run(step)
 	if f.firing(cacheCollapse) {
 		t.Error("a disabled alert fires on")
 	}
-	if err := f.engine.Reload([]PoolConfig{{Name: "agents", ModelName: "m"}}, nil); err != nil {
+	if err := f.engine.Reload([]PoolConfig{{Name: "agents", ModelName: "m"}}, nil, step); err != nil {
 		t.Fatal(err)
 	}
 	if p := f.engine.Pools(); len(p) != 1 || p[0].Name != "agents" || len(p[0].Engines) != 2 {

@@ -22,10 +22,11 @@ type pool struct {
 	mixed, claimed string
 
 	// calls is what gateways' logs tell of its calls, nil where they tell
-	// nothing; logged says that there is such a log, and unclaimed how many of
-	// its calls no pool served.
+	// nothing; logged says that there is such a log, logStale why none is read,
+	// and unclaimed how many calls no pool served.
 	calls     *poolCalls
 	logged    bool
+	logStale  string
 	unclaimed uint64
 
 	excess  *cacheExcess
@@ -85,6 +86,19 @@ func (p *pool) heavyPrompt() float64 {
 	return p.excess.prompt.tokens()
 }
 
+// interval is the longest time between two scrapes of a member, where global
+// holds for those without one of their own: so far apart are values of all.
+func (p *pool) interval(global time.Duration) time.Duration {
+	longest := time.Duration(0)
+	for _, u := range p.members {
+		longest = max(longest, u.target.intervalOr(global))
+	}
+	if longest == 0 {
+		return global
+	}
+	return longest
+}
+
 // tick lets the pool learn from the pages since the tick before.
 func (p *pool) tick(w PoolWindow) {
 	p.seats.tick(w)
@@ -95,21 +109,33 @@ func (p *pool) tick(w PoolWindow) {
 type poolState struct {
 	Excess json.RawMessage `json:"cache_excess"`
 	Seats  seatState       `json:"seats"`
+	// Left is when the last engine left; zero while there are any.
+	Left time.Time `json:"left,omitzero"`
+}
+
+// state is what the state file holds of the pool.
+func (p *pool) state() (poolState, error) {
+	raw, err := p.excess.save()
+	if err != nil {
+		return poolState{}, fmt.Errorf("saving what was learned of pool %s: %w", p.name, err)
+	}
+	return poolState{Excess: raw, Seats: p.seats.save()}, nil
 }
 
 // PoolWindow is all that a rule may see of one pool at one instant.
 type PoolWindow struct {
-	now   time.Time
-	ms    int64
+	now time.Time
+	ms  int64
+	// fresh is how old a page may be of a target without an interval of its own.
 	fresh time.Duration
-	// interval is the scrape interval.
+	// interval is the longest scrape interval of the members.
 	interval time.Duration
 	pool     *pool
 }
 
 // engine is the window of one member.
 func (w PoolWindow) engine(u *unit) EngineWindow {
-	return EngineWindow{unitWindow: unitWindow{now: w.now, ms: w.ms, fresh: w.fresh, unit: u}, pool: w.pool}
+	return EngineWindow{unitWindow: unitWindow{now: w.now, ms: w.ms, fresh: u.target.freshOr(w.fresh), unit: u}, pool: w.pool}
 }
 
 // Fresh counts the members that were read lately.

@@ -26,14 +26,21 @@ func init() {
 	})
 }
 
+// usage is the engine's KV usage as of its last page. One that cannot be,
+// outside of 0 to 1, is unknown.
+func (w unitWindow) usage() (float64, bool) {
+	v, ok := w.Gauge(gaugeUsage)
+	return v, ok && v >= 0 && v <= 1
+}
+
 // poolUsage is weighted by capacity; where no capacity is known all engines
 // weigh the same.
 func poolUsage(w PoolWindow, _ string) Result {
 	held, room, plain, told, sized := 0.0, 0.0, 0.0, 0, 0
 	for _, u := range w.pool.members {
 		e := w.engine(u)
-		v, ok := e.Gauge(gaugeUsage)
-		if !ok || v < 0 || v > 1 {
+		v, ok := e.usage()
+		if !ok {
 			continue
 		}
 		told++

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
-// Reload swaps pools and overrides; windows, what was learned and open alerts
-// stay. A failed reload changes nothing.
-func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override) error {
+// Reload swaps pools, overrides and the global scrape interval (0 is 15 s);
+// windows, what was learned and open alerts stay. A failed reload changes nothing.
+func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override, scrapeInterval time.Duration) error {
 	resolved, err := resolveRules(overrides)
 	if err := errors.Join(checkPools(pools), err); err != nil {
 		return err
@@ -30,6 +31,7 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override) error
 	for _, p := range e.pools {
 		e.gone = append(e.gone, p.outputs...)
 	}
+	e.setInterval(scrapeInterval)
 	e.rules, e.conf, e.remembered = resolved, slices.Clone(pools), state
 	clear(e.pools)
 	for _, t := range e.sortedTargets() {
@@ -48,6 +50,18 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override) error
 	return nil
 }
 
+// setInterval takes the global scrape interval.
+func (e *Engine) setInterval(d time.Duration) {
+	if d <= 0 {
+		d = defaultInterval
+	}
+	e.opts.ScrapeInterval, e.fresh = d, freshFor(d)
+	for _, t := range e.targets {
+		t.long.reach(longWindow + ringSlack*d)
+		t.short.reach(shortWindow + ringSlack*d)
+	}
+}
+
 // endOrphans resolves the alerts of watches that the new settings have no more.
 func (e *Engine) endOrphans(old []*watch) {
 	for _, w := range old {
@@ -56,7 +70,7 @@ func (e *Engine) endOrphans(old []*watch) {
 			continue
 		}
 		orphan := watch{watchState: s}
-		orphan.end(e.now)
+		orphan.end(e.now, about(s.Alert.Name, s.Alert.Labels)+" ended: the configuration has it no more")
 		e.remembered.Watches[w.key()] = orphan.watchState
 	}
 }

@@ -18,7 +18,7 @@ import (
 // the first Observe. Targets are read one after the other, so that memory
 // holds one target's pages at most.
 func (e *Engine) Restore(ctx context.Context, now time.Time, scan ScanFunc) error {
-	from := now.Add(-longWindow - 4*e.opts.ScrapeInterval)
+	from := now.Add(-longWindow - ringSlack*e.opts.ScrapeInterval)
 	to := now.Add(time.Millisecond)
 	replays, err := scanUp(ctx, from, to, scan)
 	if err != nil {
@@ -68,7 +68,9 @@ func scanUp(ctx context.Context, from, to time.Time, scan ScanFunc) ([]*replay, 
 			if p.IsStale() {
 				continue
 			}
-			state := collector.StateDown
+			// Why a scrape failed is not stored, so that it is not known which
+			// alert it speaks for until the first scrape after the restart.
+			state := collector.StateUnknown
 			if p.V == 1 {
 				state = collector.StateUp
 			}

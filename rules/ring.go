@@ -49,6 +49,11 @@ func newRing(horizon time.Duration) *ring {
 	return &ring{horizon: horizon.Milliseconds(), times: make([]int64, firstRingSize)}
 }
 
+// reach makes the ring reach back so far, at least.
+func (r *ring) reach(horizon time.Duration) {
+	r.horizon = max(r.horizon, horizon.Milliseconds())
+}
+
 // addColumn adds a column; pages that are there already hold empty.
 func (r *ring) addColumn(empty float64) column {
 	if len(r.empty) == r.stride {

@@ -64,7 +64,7 @@ func (e *Engine) servedShare(p *poolCalls, now time.Time) float64 {
 				continue
 			}
 			w := n.unit(u)
-			if !w.Fresh() || t.sampled(n.ms) || w.Increase(totalCovered, hour+settled) < leastCovered*hour.Seconds() {
+			if !w.Fresh() || w.sampled() || w.Increase(totalCovered, hour+settled) < leastCovered*hour.Seconds() {
 				return math.NaN()
 			}
 			told = true

@@ -479,18 +479,18 @@ func TestReloadKeepsSessions(t *testing.T) {
 	}
 	f.log(now, calls...)
 	f.eval(now)
-	if err := f.e.Reload([]PoolConfig{conf}, nil); err != nil {
+	if err := f.e.Reload([]PoolConfig{conf}, nil, step); err != nil {
 		t.Fatal(err)
 	}
 	near(t, f.eval(now.Add(time.Minute))(hitRatio, positionWithinTurn), 0.9, 1e-9)
 	conf.TurnGap = 4_000_000_000
-	if err := f.e.Reload([]PoolConfig{conf}, nil); err != nil {
+	if err := f.e.Reload([]PoolConfig{conf}, nil, step); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.eval(now.Add(3*time.Minute))(hitRatio, positionWithinTurn); got.Known {
 		t.Errorf("calls counted in steps of the old gap: %+v", got)
 	}
-	if err := f.e.Reload(nil, nil); err != nil {
+	if err := f.e.Reload(nil, nil, step); err != nil {
 		t.Fatal(err)
 	}
 	f.eval(now.Add(5 * time.Minute))

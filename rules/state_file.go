@@ -27,11 +27,11 @@ type savedState struct {
 func (e *Engine) state() (savedState, error) {
 	s := savedState{Version: stateVersion, Pools: maps.Clone(e.remembered.Pools), Watches: maps.Clone(e.remembered.Watches)}
 	for name, p := range e.pools {
-		raw, err := p.excess.save()
+		learned, err := p.state()
 		if err != nil {
-			return s, fmt.Errorf("saving what was learned of pool %s: %w", name, err)
+			return s, err
 		}
-		s.Pools[name] = poolState{Excess: raw, Seats: p.seats.save()}
+		s.Pools[name] = learned
 	}
 	for _, w := range e.allWatches() {
 		if w.Alert == nil && len(w.Resolved) == 0 {

@@ -20,6 +20,9 @@ const (
 	// startSlack is by how much a machine's clock may differ from ours when a
 	// process' start is held against the time of a page.
 	startSlack = 60 * time.Second
+	// ringSlack is by how many scrapes the rings reach back further than the
+	// windows, which rarely begin on a page.
+	ringSlack = 4
 )
 
 // target is one page that is read, and the windows of what stood on it.
@@ -30,6 +33,9 @@ type target struct {
 	job, instance string
 	source        string
 	gateway       collector.GatewaySettings
+	// interval is the time between two scrapes as the collector tells it; 0
+	// is the global one.
+	interval time.Duration
 
 	state      collector.State
 	reason     string
@@ -40,11 +46,9 @@ type target struct {
 	lastScrape, lastGood, downAt, firstBad int64
 	// page counts the good pages.
 	page int
-	// start is process_start_time_seconds of the last page, 0 when unknown;
-	// sampledAt is when another worker was seen to answer, in Unix milliseconds.
+	// start is process_start_time_seconds of the last page, 0 when unknown.
 	start       float64
 	startSeries *collector.Series
-	sampledAt   int64
 	// turns says that the collector saw workers answer in turn on the last page.
 	turns bool
 	// version is what the server last said of itself, release the part of it
@@ -60,6 +64,8 @@ type target struct {
 	byLabels    map[uint64]*slot // by hash of the labels
 	children    map[string]*histChild
 	touched     []*histChild
+	// prunedAt is when series that are gone were last forgotten, in Unix milliseconds.
+	prunedAt int64
 	// ignored is the slot of all series that no rule reads.
 	ignored *slot
 	outputs []*output
@@ -72,6 +78,8 @@ type slot struct {
 	unit    *unit
 	child   *histChild
 	counter counter
+	// seen is the time of the last page that had the series, in Unix milliseconds.
+	seen int64
 	// index is the gauge, total or bucket.
 	index int32
 	kind  slotKind
@@ -94,10 +102,9 @@ const (
 )
 
 func newTarget(job, instance string, interval time.Duration) *target {
-	slack := 4 * interval
 	return &target{
 		job: job, instance: instance, state: collector.StateUnknown, ignored: &slot{},
-		long: newRing(longWindow + slack), short: newRing(shortWindow + slack),
+		long: newRing(longWindow + ringSlack*interval), short: newRing(shortWindow + ringSlack*interval),
 		slots: map[*collector.Series]*slot{}, byLabels: map[uint64]*slot{}, children: map[string]*histChild{},
 	}
 }
@@ -110,6 +117,7 @@ func (t *target) observe(r *collector.Round) {
 	}
 	t.lastScrape = at
 	t.gateway = r.Target.Gateway
+	t.setInterval(r.Target.Interval)
 	if r.Target.Source != "" {
 		t.source = r.Target.Source
 	}
@@ -132,6 +140,40 @@ func (t *target) observe(r *collector.Round) {
 	t.readPage(at, r.Samples)
 }
 
+// setInterval takes the time between two scrapes, and lets the rings reach far
+// enough for it.
+func (t *target) setInterval(d time.Duration) {
+	if d == t.interval {
+		return
+	}
+	t.interval = d
+	t.long.reach(longWindow + ringSlack*d)
+	t.short.reach(shortWindow + ringSlack*d)
+}
+
+// intervalOr is the time between two scrapes, where global holds unless the
+// target has one of its own.
+func (t *target) intervalOr(global time.Duration) time.Duration {
+	if t.interval > 0 {
+		return t.interval
+	}
+	return global
+}
+
+// freshOr is for how long a page speaks of now, where global holds unless the
+// target has an interval of its own.
+func (t *target) freshOr(global time.Duration) time.Duration {
+	if t.interval > 0 {
+		return freshFor(t.interval)
+	}
+	return global
+}
+
+// freshFor is how long a page stays fresh when scrapes are so far apart.
+func freshFor(interval time.Duration) time.Duration {
+	return max(staleIntervals*interval, leastFresh)
+}
+
 // noteVersion takes what the server says of itself; after a restart it may be
 // unknown for a while.
 func (t *target) noteVersion(version string, at int64) {
@@ -147,8 +189,14 @@ func (t *target) noteVersion(version string, at int64) {
 func (t *target) readPage(at int64, samples []collector.Sample) {
 	p := pageContext{at: at, healthy: t.lastGood > 0 && at-t.lastGood <= gapMax, partial: t.source == collector.SourceLiteLLM}
 	t.page++
-	p.restarted = t.processChanged(at, samples)
-	p.sampled = t.sampled(at)
+	var older bool
+	p.restarted, older = t.processChanged(samples)
+	p.sampled = t.turns || older
+	for _, u := range t.units {
+		if older {
+			u.resetAt = at
+		}
+	}
 	t.touched = t.touched[:0]
 	for i := range samples {
 		t.take(samples[i], p)
@@ -165,6 +213,10 @@ func (t *target) readPage(at int64, samples []collector.Sample) {
 		u.store(long, short)
 	}
 	t.lastGood = at
+	if at-t.prunedAt >= pruneEvery.Milliseconds() {
+		t.prunedAt = at
+		t.prune(at - longWindow.Milliseconds())
+	}
 }
 
 // take puts one sample where it belongs.
@@ -177,6 +229,7 @@ func (t *target) take(s collector.Sample, p pageContext) {
 			t.start, t.startSeries = s.Value, s.Series
 		}
 	}
+	sl.seen = p.at
 	if sl.kind == slotIgnored || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
 		return
 	}
@@ -244,22 +297,20 @@ func (t *target) cover(p pageContext) {
 	}
 }
 
-// processChanged says whether the process restarted since the page before. A
-// start that lies before the last page, or before the start known, is no
-// restart but another worker behind the same address.
-func (t *target) processChanged(at int64, samples []collector.Sample) bool {
+// processChanged says whether another process answers than on the page before:
+// one that was started since, or an older one, as after a rolling replacement
+// behind one address, or where the machine's clock is wrong. What an older one
+// counted before this page is not known, so that nothing is added on it.
+func (t *target) processChanged(samples []collector.Sample) (restarted, older bool) {
 	last, start := t.start, t.startOn(samples)
 	if start > 0 {
 		t.start = start
 	}
 	if last == 0 || start == 0 || math.Abs(start-last) < 1 {
-		return false
+		return false, false
 	}
-	if start < last || int64(start*1000) < t.lastGood-startSlack.Milliseconds() {
-		t.sampledAt = at
-		return false
-	}
-	return true
+	older = start < last || int64(start*1000) < t.lastGood-startSlack.Milliseconds()
+	return !older, older
 }
 
 // startOn finds the process' start on a page, 0 where it is not exposed. The
@@ -281,12 +332,9 @@ func (t *target) startOn(samples []collector.Sample) float64 {
 	return 0
 }
 
-// sampled says whether several workers answered one after another within the
-// last hour, so that counters cannot be rated. What the collector says counts,
-// and what is seen here, as history does not hold the former.
-func (t *target) sampled(now int64) bool {
-	return t.turns || t.sampledAt > 0 && now-t.sampledAt < time.Hour.Milliseconds()
-}
+// sampled says that several workers answer in turn, so that counters cannot be
+// rated, as the collector saw.
+func (t *target) sampled(_ int64) bool { return t.turns }
 
 // resolve finds the place of a series by its labels; a series that comes back
 // goes on where it was.

@@ -66,6 +66,15 @@ type totalWindow struct {
 // key identifies the unit in state files and among the units of a pool.
 func (u *unit) key() string { return u.target.job + "/" + u.target.instance + "/" + u.engine }
 
+// name is the engine as people are told of it: its instance, with its number
+// where the page has several engines.
+func (u *unit) name() string {
+	if u.target.engines() > 1 {
+		return u.target.instance + "#" + u.engine
+	}
+	return u.target.instance
+}
+
 func (t *target) windowFor(long bool) *ring {
 	if long {
 		return t.long

@@ -24,6 +24,9 @@ type Verdict struct {
 	Value float64
 	// Severity replaces the rule's, unless an override sets one; "" keeps it.
 	Severity string
+	// Over is one sentence that says how things are once the alert is over; ""
+	// is made of Text. Only when not active.
+	Over string
 	// Summary is one sentence; Evidence says the rest. Both only when active.
 	Summary  string
 	Evidence Evidence

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -11,8 +12,8 @@ import (
 const (
 	// resolvedKept is how long a resolved alert is told of, as Prometheus does.
 	resolvedKept = 15 * time.Minute
-	// unknownGrace is how long a firing alert stays when its detector has no
-	// fresh data any more.
+	// unknownGrace is how long an alert stays pending or firing when its
+	// detector has no fresh data any more.
 	unknownGrace = 5 * time.Minute
 )
 
@@ -59,9 +60,9 @@ func (w *watch) step(now time.Time, v Verdict, externalURL string) {
 		w.UnknownSince = time.Time{}
 		w.hold(now, v, externalURL)
 	case w.Alert == nil:
-	case w.Alert.State == StateFiring && v.Phase == PhaseUnknown && !w.unknownTooLong(now):
+	case v.Phase == PhaseUnknown && !w.unknownTooLong(now):
 	default:
-		w.end(now)
+		w.end(now, w.over(v))
 	}
 }
 
@@ -72,7 +73,7 @@ func (w *watch) hold(now time.Time, v Verdict, externalURL string) {
 		// Severity is a label: the alert goes on under another identity.
 		active := w.Alert.ActiveAt
 		pending := w.PendingSince
-		w.end(now)
+		w.end(now, fmt.Sprintf("%s goes on as %s", strings.TrimSuffix(w.Alert.Annotations["summary"], "."), severity))
 		w.open(now, v, severity)
 		w.Alert.ActiveAt, w.PendingSince = active, pending
 	}
@@ -96,15 +97,43 @@ func (w *watch) open(now time.Time, v Verdict, severity string) {
 	w.Alert = &Alert{Name: w.rule.Name, Severity: severity, Labels: w.labels(severity), State: StatePending, ActiveAt: since}
 }
 
-// end closes the alert: a firing one is resolved, a pending one never was.
-func (w *watch) end(now time.Time) {
+// end closes the alert: a firing one is resolved and its summary says so, a
+// pending one never was.
+func (w *watch) end(now time.Time, summary string) {
 	a := w.Alert
 	w.Alert, w.PendingSince, w.UnknownSince = nil, time.Time{}, time.Time{}
 	if a.State != StateFiring {
 		return
 	}
 	a.State, a.ResolvedAt = StateResolved, now
+	told := map[string]string{}
+	maps.Copy(told, a.Annotations)
+	told["summary"] = summary
+	a.Annotations = told
 	w.Resolved = append(w.Resolved, *a)
+}
+
+// over says that the alert is over, and how things are now.
+func (w *watch) over(v Verdict) string {
+	switch {
+	case v.Phase == PhaseUnknown:
+		return fmt.Sprintf("%s ended for want of data: %s", w.about(), v.Text)
+	case v.Over != "":
+		return v.Over
+	default:
+		return fmt.Sprintf("%s is over: now %s", w.about(), v.Text)
+	}
+}
+
+// about names the alert and what it is about.
+func (w *watch) about() string { return about(w.rule.Name, w.subject.Map()) }
+
+// about names an alert with the given labels.
+func about(name string, labels map[string]string) string {
+	if pool := labels["pool"]; pool != "" {
+		return fmt.Sprintf("%s of pool %s", name, pool)
+	}
+	return fmt.Sprintf("%s of %s of job %s", name, labels["instance"], labels["job"])
 }
 
 func (w *watch) unknownTooLong(now time.Time) bool {

@@ -146,7 +146,7 @@ func (w unitWindow) Total(t total) (float64, bool) {
 }
 
 // sampled says that the pages are those of several workers in turn.
-func (w unitWindow) sampled() bool { return w.unit.target.sampled(w.ms) }
+func (w unitWindow) sampled() bool { return w.unit.target.turns }
 
 // Covered is the share of the window that good pages cover.
 func (w unitWindow) Covered(d time.Duration) float64 {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // reload reads the configuration again. All of it is checked before anything
@@ -34,7 +35,7 @@ func (d *daemon) tryReload() error {
 	if err := d.dispatcher.Reload(c.Alerting); err != nil {
 		return fmt.Errorf("receivers: %w", err)
 	}
-	if err := d.engine.Reload(c.Pools, c.Rules); err != nil {
+	if err := d.engine.Reload(c.Pools, c.Rules, time.Duration(c.Global.ScrapeInterval)); err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
 	if err := d.intake.reload(c); err != nil {

@@ -1,0 +1,59 @@
+package rules
+
+import (
+	"maps"
+	"time"
+
+	"kvwatch/collector"
+)
+
+const (
+	// pruneEvery is how often a target forgets the series that are gone.
+	pruneEvery = 10 * time.Minute
+	// learnedKept is how long what was learned of a pool outlives its last engine.
+	learnedKept = 30 * 24 * time.Hour
+)
+
+// prune forgets the series that were last seen before oldest, in Unix
+// milliseconds: clients and labels may make new ones without end. What they
+// added stays in the windows.
+func (t *target) prune(oldest int64) {
+	maps.DeleteFunc(t.byLabels, func(_ uint64, s *slot) bool { return s.seen < oldest })
+	maps.DeleteFunc(t.slots, func(_ *collector.Series, s *slot) bool { return s.seen < oldest })
+	maps.DeleteFunc(t.children, func(_ string, c *histChild) bool { return c.at < oldest })
+	used := map[*served]bool{}
+	for _, s := range t.byLabels {
+		used[s.served] = true
+	}
+	maps.DeleteFunc(t.served, func(_ string, s *served) bool { return !used[s] })
+}
+
+// dropEmptyPools ends the default pools that have no engine any more. What was
+// learned of them is kept for a while, for engines that come back.
+func (e *Engine) dropEmptyPools(n instant) error {
+	for name, p := range e.pools {
+		if p.conf != nil || len(p.members) > 0 {
+			continue
+		}
+		learned, err := p.state()
+		if err != nil {
+			return err
+		}
+		learned.Left = n.now
+		e.remembered.Pools[name] = learned
+		for _, w := range p.watches {
+			if w.Alert != nil {
+				w.end(n.now, w.about()+" ended: the pool has no engine any more")
+			}
+			if len(w.Resolved) > 0 {
+				e.remembered.Watches[w.key()] = w.watchState
+			}
+		}
+		e.gone = append(e.gone, p.outputs...)
+		delete(e.pools, name)
+	}
+	maps.DeleteFunc(e.remembered.Pools, func(_ string, s poolState) bool {
+		return !s.Left.IsZero() && n.now.Sub(s.Left) > learnedKept
+	})
+	return nil
+}
