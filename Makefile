@@ -63,6 +63,11 @@ slow: setup ## everything, what takes long too (build tag slow), three times in 
 bench: ## all benchmarks, with allocations
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-spendlogs
+bench-spendlogs: setup ## reading a table of 10 million calls: time, memory, the server's CPU (needs 10 GB and a quarter of an hour)
+	$(call step,spend logs)
+	KVWATCH_BENCH_SPENDLOGS_ROWS=$${KVWATCH_BENCH_SPENDLOGS_ROWS:-10000000} $(GO) test -v -run '^$$' -bench SpendLogs -benchtime 5x -timeout 60m ./collector
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	@deploy/ci/fuzz $(FUZZTIME)

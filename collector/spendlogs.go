@@ -188,6 +188,7 @@ type spendReader struct {
 	from     time.Time        // the first read's beginning
 	high     time.Time        // when the newest call that was read began
 	seen     map[uint64]int64 // hash of request_id to when it began, in Unix milliseconds
+	forgetAt int              // how many of them are too many while catching up
 	names    interned
 	calls    []Call
 	failures int
@@ -338,6 +339,9 @@ func (r *spendReader) read(ctx context.Context, now time.Time) error {
 			return nil
 		}
 		at = next
+		if len(r.seen) > r.forgetAt {
+			r.forget(r.begin(now))
+		}
 		// Catching up takes no more than half of the time of one connection.
 		if err := rest(ctx, min(time.Since(began), time.Second)); err != nil {
 			return err
@@ -378,6 +382,7 @@ func (r *spendReader) begin(now time.Time) time.Time {
 func (r *spendReader) forget(begin time.Time) {
 	oldest := begin.UnixMilli()
 	maps.DeleteFunc(r.seen, func(_ uint64, start int64) bool { return start < oldest })
+	r.forgetAt = 2*len(r.seen) + 2*r.used.PageSize
 }
 
 // connect makes a connection where there is none, or where the settings

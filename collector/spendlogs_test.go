@@ -204,6 +204,9 @@ func everyRowOnce(t *testing.T, dsn string) {
 			t.Fatalf("row %d\n got %+v\nwant %+v", i, got, want)
 		}
 	}
+	if len(r.reader.seen) > 1200 {
+		t.Errorf("%d ids are remembered of a log that reaches 35 minutes back: only those of the overlap are needed", len(r.reader.seen))
+	}
 	distinct := map[uint64]bool{}
 	for _, s := range sessions {
 		distinct[s] = true

@@ -104,7 +104,10 @@ type poolCalls struct {
 	name    string
 	turnGap time.Duration
 	slots   [callSlots]*callSlot
-	asked   map[string]bool
+	// asked are the names by which clients asked for the model, logs those in
+	// which they did.
+	asked map[string]bool
+	logs  map[string]*callSource
 
 	gaps, tasks, prompts, speeds recent
 	// What follows is cumulative.
@@ -129,7 +132,7 @@ type poolCalls struct {
 }
 
 func newPoolCalls(name string, turnGap time.Duration) *poolCalls {
-	return &poolCalls{name: name, turnGap: turnGap, asked: map[string]bool{}, boundary: turnBoundary{bin: binZero, gap: turnGap}, arrivedShare: math.NaN()}
+	return &poolCalls{name: name, turnGap: turnGap, asked: map[string]bool{}, logs: map[string]*callSource{}, boundary: turnBoundary{bin: binZero, gap: turnGap}, arrivedShare: math.NaN()}
 }
 
 // slot is where the calls of a minute are counted; nil when it is over.
@@ -152,6 +155,9 @@ func (p *poolCalls) slot(end int64) *callSlot {
 
 // arrive counts the row of a call that was answered, whatever it was.
 func (p *poolCalls) arrive(c *collector.Call) {
+	if c.Failed {
+		return
+	}
 	if s := p.slot(c.End.UnixMilli()); s != nil {
 		s.arrived++
 	}
@@ -159,7 +165,7 @@ func (p *poolCalls) arrive(c *collector.Call) {
 	if name == "" {
 		name = c.ModelGroup
 	}
-	if len(p.asked) < mostAsked && p.asked != nil {
+	if len(p.asked) < mostAsked {
 		p.asked[name] = true
 	}
 }

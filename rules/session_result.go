@@ -22,6 +22,8 @@ func (w PoolWindow) calls() (*poolCalls, Result) {
 	switch p := w.pool.calls; {
 	case !w.pool.logged:
 		return nil, Result{Quality: QualityAbsent, Reason: reasonNoLog}
+	case p == nil && w.pool.logStale != "":
+		return nil, Result{Quality: QualityStale, Reason: w.pool.logStale}
 	case p == nil:
 		r := Result{Quality: QualityAbsent, Reason: reasonNoCall}
 		if w.pool.unclaimed > 0 {

@@ -38,7 +38,7 @@ const (
 type sessions struct {
 	sources map[string]*callSource
 	// waiting holds the calls that ended too short ago to be put in their place.
-	waiting []collector.Call
+	waiting []loggedCall
 	// young and old are two generations of sessions: a session that calls is
 	// moved to the young ones, and what is old when the next generation begins
 	// is forgotten.
@@ -54,11 +54,18 @@ type sessions struct {
 
 // callSource is one log and how its last read went.
 type callSource struct {
+	name   string
 	state  collector.State
 	reason string
 	from   time.Time
 	// read is when it was last read with success.
 	read time.Time
+}
+
+// loggedCall is a call and the log that it stands in.
+type loggedCall struct {
+	collector.Call
+	log *callSource
 }
 
 // servedModel is what tells the pool of a call.
@@ -86,14 +93,16 @@ func (e *Engine) ObserveCalls(r *collector.CallRound) {
 	}
 	src := s.sources[r.Source]
 	if src == nil {
-		src = &callSource{}
+		src = &callSource{name: r.Source}
 		s.sources[r.Source] = src
 	}
 	src.state, src.reason, src.from = r.State, r.Reason, r.From
 	if r.State == collector.StateUp {
 		src.read = r.Time
 	}
-	s.waiting = append(s.waiting, r.Calls...)
+	for _, c := range r.Calls {
+		s.waiting = append(s.waiting, loggedCall{c, src})
+	}
 	e.assign() // pools are known as soon as an engine was scraped
 	clear(s.claims)
 	e.placeCalls(r.Time)
@@ -114,25 +123,28 @@ func (e *Engine) tickCalls(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		p := s.pools[name]
 		p.tick(now, e.servedShare(p, now))
-		p.stale = s.stale(now)
+		p.stale = stale(p.logs, now)
 	}
 	for _, p := range e.pools {
 		p.calls, p.logged, p.unclaimed = s.pools[p.name], true, s.unclaimed
+		p.logStale = stale(s.sources, now)
 	}
 }
 
-// stale says why the logs say nothing of now; empty when they do.
-func (s *sessions) stale(now time.Time) string {
-	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
-		src := s.sources[name]
-		switch {
-		case src.read.IsZero():
-			return fmt.Sprintf("the log of calls was not read yet: %s", cmp.Or(src.reason, string(src.state)))
-		case now.Sub(src.read) > quarter:
-			return fmt.Sprintf("the log of calls was not read for %s: %s", spell(now.Sub(src.read)), cmp.Or(src.reason, string(src.state)))
+// stale says why none of the logs says anything of now; empty when one does.
+func stale(logs map[string]*callSource, now time.Time) string {
+	said := ""
+	for _, name := range slices.Sorted(maps.Keys(logs)) {
+		switch l := logs[name]; {
+		case l.read.IsZero():
+			said = fmt.Sprintf("the log of calls was not read yet: %s", cmp.Or(l.reason, string(l.state)))
+		case now.Sub(l.read) > quarter:
+			said = fmt.Sprintf("the log of calls was not read for %s: %s", spell(now.Sub(l.read)), cmp.Or(l.reason, string(l.state)))
+		default:
+			return ""
 		}
 	}
-	return ""
+	return said
 }
 
 // placeCalls puts the calls in their place that ended long enough ago, in the
@@ -140,11 +152,11 @@ func (s *sessions) stale(now time.Time) string {
 func (e *Engine) placeCalls(now time.Time) {
 	s := &e.sessions
 	until := now.Add(-settled)
-	ripe := func(c collector.Call) bool { return !c.End.After(until) }
+	ripe := func(c loggedCall) bool { return !c.End.After(until) }
 	if len(s.waiting) > mostWaiting {
-		ripe = func(collector.Call) bool { return true }
+		ripe = func(loggedCall) bool { return true }
 	}
-	var ready []collector.Call
+	var ready []loggedCall
 	kept := s.waiting[:0]
 	for _, c := range s.waiting {
 		if ripe(c) {
@@ -155,30 +167,21 @@ func (e *Engine) placeCalls(now time.Time) {
 	}
 	clear(s.waiting[len(kept):])
 	s.waiting = kept
-	slices.SortStableFunc(ready, func(a, b collector.Call) int { return a.Start.Compare(b.Start) })
-	from := s.from()
+	slices.SortStableFunc(ready, func(a, b loggedCall) int { return a.Start.Compare(b.Start) })
 	for i := range ready {
-		e.placeCall(&ready[i], from)
+		e.placeCall(&ready[i].Call, ready[i].log)
 	}
-}
-
-// from is the time before which some log holds calls that are not known.
-func (s *sessions) from() int64 {
-	var from int64
-	for _, src := range s.sources {
-		from = max(from, src.from.UnixMilli())
-	}
-	return from
 }
 
 // placeCall finds out where in its session a call stands, and counts it.
-func (e *Engine) placeCall(c *collector.Call, from int64) {
+func (e *Engine) placeCall(c *collector.Call, log *callSource) {
 	s := &e.sessions
 	p := e.callsOf(c)
 	if p == nil {
 		s.unclaimed++
 		p = &poolCalls{} // the session goes on all the same
-	} else if !c.Failed {
+	} else {
+		p.logs[log.name] = log
 		p.arrive(c)
 	}
 	usable := !c.Failed && !c.Answered && c.PromptTokens > 0 && c.OutputTokens > 0
@@ -195,7 +198,7 @@ func (e *Engine) placeCall(c *collector.Call, from int64) {
 		return
 	}
 	// A failed call is part of the conversation, and says nothing of the cache.
-	at := where(known, isNew, start, start-from < sureFirst.Milliseconds())
+	at := where(known, isNew, start, c.Start.Sub(log.from) < sureFirst)
 	if usable {
 		p.count(c, at)
 		p.switched(c, known, at)

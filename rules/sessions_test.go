@@ -277,8 +277,6 @@ func TestSessionsAreUnknownWithTheReason(t *testing.T) {
 			}
 			r := collector.CallRound{Source: "log", Time: at, From: callsAt.Add(-2 * time.Hour), State: collector.StateUp, Calls: c.calls}
 			if c.state != "" {
-				// Something was read of the pool before, so that it is known.
-				f.e.sessions.pools = map[string]*poolCalls{"agents": newPoolCalls("agents", time.Second)}
 				r.State, r.Reason = c.state, "the password is wrong"
 			}
 			f.e.ObserveCalls(&r)
@@ -293,6 +291,16 @@ func TestSessionsAreUnknownWithTheReason(t *testing.T) {
 			}
 		})
 	}
+	t.Run("one of two logs", func(t *testing.T) {
+		t.Parallel()
+		f := newCallFleet(t, PoolConfig{Name: "agents", GatewayModels: []string{"agents"}, TurnGap: 120_000_000_000})
+		f.engine(now, "a:8000", "m")
+		f.e.ObserveCalls(&collector.CallRound{Source: "another", Time: now, State: collector.StateDown, Reason: "it refused the connection"})
+		f.e.ObserveCalls(&collector.CallRound{Source: "log", Time: now, From: callsAt.Add(-2 * time.Hour), State: collector.StateUp, Calls: half})
+		if got := f.eval(now)(hitRatio, positionWithinTurn); !got.Known {
+			t.Errorf("the log of the pool is read, and it is %s: %s", got.Quality, got.Reason)
+		}
+	})
 	t.Run("no log", func(t *testing.T) {
 		t.Parallel()
 		f := newCallFleet(t)
