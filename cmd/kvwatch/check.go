@@ -14,6 +14,9 @@ func checkConfigCommand(app *kingpin.Application) (string, action) {
 	file := cmd.Arg("file", "Configuration file.").Default("kvwatch.yml").String()
 	return cmd.FullCommand(), func(_ context.Context, stdout io.Writer) error {
 		c, err := loadConfig(*file)
+		if err == nil {
+			err = named(*file, c.build())
+		}
 		if err != nil {
 			return invalidError{err}
 		}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -60,6 +63,22 @@ func parseConfig(file string, src []byte) (*Config, error) {
 	}
 	c.Alerting.SetDirectory(dir)
 	return &c, locate(file, doc, c.check())
+}
+
+// build makes everything that the configuration names, without contacting
+// anything, and throws it away: certificates, keys and templates that cannot be
+// read are found here.
+func (c *Config) build() error {
+	log := slog.New(slog.DiscardHandler)
+	in, err := newIntake(c, func(context.Context, *collector.Round) {}, func(*collector.CallRound) {}, log)
+	if err == nil {
+		err = in.close()
+	}
+	dispatcher, alertingErr := alerting.New(alerting.Options{Config: c.Alerting, Stdout: io.Discard, Logger: log})
+	if alertingErr == nil {
+		alertingErr = dispatcher.Close()
+	}
+	return errors.Join(err, alertingErr)
 }
 
 // check finds what the parts cannot see while they are decoded.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,10 +57,17 @@ type daemon struct {
 	server   *server
 
 	store      *history.Store
+	history    *historyWriter
 	engine     *rules.Engine
 	dispatcher *alerting.Dispatcher
 	intake     *intake
 
+	// reloading lets one reload happen at a time; it guards o.Config after start.
+	reloading sync.Mutex
+	// readied says that ready was reached once: targets that come later do not
+	// take it back. started is when setup was done, in Unix nanoseconds.
+	readied atomic.Bool
+	started atomic.Int64
 	// external holds the external labels; a reload changes them.
 	external atomic.Pointer[labels.Labels]
 	// interval is the time between two evaluations; a reload changes it.
@@ -82,8 +90,14 @@ func newDaemon(o daemonOptions) *daemon {
 	d.metrics = newSelfMetrics(d.registry)
 	d.setGlobal(o.Config.Global)
 	d.server = &server{registry: d.registry, alive: d.alive, ready: d.ready, log: o.Logger}
-	if o.EnableLifecycle {
+	if o.EnableLifecycle || o.ConfigFile == "" {
 		d.server.reload = d.reload
+	}
+	d.server.accept = func(pool string) error {
+		if d.server.page.Load() == nil {
+			return errors.New("kvwatch is still starting; try again in a few seconds")
+		}
+		return d.engine.Accept(pool, time.Now())
 	}
 	return d
 }
@@ -129,6 +143,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 		return err
 	}
 	d.onClose("history", d.store.Close)
+	d.history = newHistoryWriter(d.store.Append, d.registry, d.log.With("component", "history"))
 
 	if d.dispatcher, err = alerting.New(alerting.Options{
 		Config: c.Alerting, Dir: filepath.Join(d.o.StoragePath, "alerting"), ExternalURL: d.o.ExternalURL,
@@ -140,7 +155,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 
 	if d.engine, err = rules.New(rules.Options{
 		Pools: c.Pools, Rules: c.Rules, ScrapeInterval: time.Duration(c.Global.ScrapeInterval),
-		Append: d.store.Append, Dispatch: d.dispatch, StateFile: filepath.Join(d.o.StoragePath, "rules.json"),
+		Append: d.history.append, Dispatch: d.dispatch, StateFile: filepath.Join(d.o.StoragePath, "rules.json"),
 		ExternalURL: d.o.ExternalURL, Logger: d.log.With("component", "rules"),
 	}); err != nil {
 		return err
@@ -172,15 +187,14 @@ func (d *daemon) openPage() error {
 	if err != nil {
 		return err
 	}
+	d.started.Store(time.Now().UnixNano())
 	d.server.page.Store(&page)
 	return nil
 }
 
 // sink is the first hand-over: a round goes to history, then to the hot windows.
 func (d *daemon) sink(ctx context.Context, r *collector.Round) {
-	if err := d.store.Append(ctx, r.Time, r.Samples, r.Stale); err != nil {
-		d.log.Warn("history did not take all of a round", "target", r.Target.Labels.Get("instance"), "err", err)
-	}
+	_ = d.history.append(ctx, r.Time, r.Samples, r.Stale) // says itself when it fails
 	d.engine.Observe(r)
 }
 
@@ -247,16 +261,20 @@ func (d *daemon) alive() error {
 	return nil
 }
 
-// ready fails until history is replayed, each target was tried once and the rules ran.
+// ready fails until history is replayed, each target was tried once (a job with
+// a long interval holds it back for a minute at most) and the rules ran.
 func (d *daemon) ready() error {
 	switch {
+	case d.readied.Load():
+		return nil
 	case d.server.page.Load() == nil:
 		return errors.New("starting: history is being replayed")
-	case !d.intake.ready():
+	case !d.intake.ready() && time.Since(time.Unix(0, d.started.Load())) < firstRounds:
 		return errors.New("starting: the first round of scrapes is not done")
 	case d.lastTick.Load() == 0:
 		return errors.New("starting: rules were not evaluated yet")
 	default:
+		d.readied.Store(true)
 		return nil
 	}
 }

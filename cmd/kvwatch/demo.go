@@ -8,12 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/promslog"
-	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"kvwatch/cmd/fleetsim/fleet"
 	"kvwatch/rules"
@@ -62,7 +63,8 @@ type demo struct {
 }
 
 func (d demo) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	// A terminal that is closed ends the demo as Ctrl-C does.
+	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer cancel()
 	fmt.Fprintln(d.stdout, "kvwatch demo: warming up a simulated fleet (4 vLLM engines, one LiteLLM gateway with 2 workers) ...")
 	sim, err := fleet.New(fleet.DemoConfig(d.seed, time.Now()))
@@ -82,12 +84,11 @@ func (d demo) run(ctx context.Context) error {
 
 	simulation := make(chan error, 1)
 	go func() { simulation <- sim.Run(ctx, 1) }()
-	address, noFile, noSocket := []string{}, "", false
 	daemon := newDaemon(daemonOptions{
 		Config: config, StoragePath: d.storage, RetentionTime: 24 * time.Hour, ExternalURL: url, Demo: true,
 		TimeScaleNote: fmt.Sprintf("%.0f times faster", 1/demoTimeScale), Stdout: d.stdout, Logger: d.log,
 	})
-	err = daemon.run(ctx, d.listeners, &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &noFile, WebSystemdSocket: &noSocket})
+	err = daemon.run(ctx, d.listeners, webFlags(""))
 	cancel()
 	return errors.Join(err, named("simulated fleet", <-simulation))
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,8 @@ type server struct {
 	registry *prometheus.Registry
 	// reload rereads the configuration; nil refuses.
 	reload func() error
+	// accept takes the present cache behaviour of a pool as its new normal.
+	accept func(pool string) error
 	// alive says whether the daemon's loop still ticks.
 	alive func() error
 	// ready says what is still missing, or nil.
@@ -40,6 +43,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /-/healthy", healthHandler(s.alive, "kvwatch is healthy."))
 	mux.HandleFunc("GET /-/ready", healthHandler(s.ready, "kvwatch is ready."))
 	mux.HandleFunc("/-/reload", s.serveReload)
+	mux.HandleFunc("POST /api/v1/kvwatch/accept", s.serveAccept)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		page := s.page.Load()
 		if page == nil {
@@ -48,7 +52,17 @@ func (s *server) handler() http.Handler {
 		}
 		(*page).ServeHTTP(w, r)
 	})
-	return mux
+	// A page of another site, open in an operator's browser, must not act here.
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+func (s *server) serveAccept(w http.ResponseWriter, r *http.Request) {
+	pool := r.FormValue("pool")
+	if err := s.accept(pool); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	fmt.Fprintf(w, "Pool %s: what its cache does now is its new normal; it is learning again.\n", pool)
 }
 
 func healthHandler(check func() error, fine string) http.HandlerFunc {
@@ -91,7 +105,10 @@ func listen(ctx context.Context, addresses []string) ([]net.Listener, error) {
 			for _, o := range open {
 				err = errors.Join(err, o.Close())
 			}
-			return nil, fmt.Errorf("web.listen-address %s: %w; is another kvwatch running there?", a, err)
+			if errors.Is(err, syscall.EADDRINUSE) {
+				err = fmt.Errorf("%w; is another kvwatch running there?", err)
+			}
+			return nil, fmt.Errorf("--web.listen-address %s: %w", a, err)
 		}
 		open = append(open, l)
 	}

@@ -440,6 +440,20 @@ func TestReloadAndStop(t *testing.T) {
 		t.Errorf("the reload is not counted as a success (%v)", err)
 	}
 
+	// A file that cannot be read is found before anything changes.
+	bad := strings.Replace(string(good), "TargetDown: {for: 0s}", "TargetDown: {for: 0s, severity: info}", 1)
+	writeFile(t, config, bad+`  - {name: page, webhook_configs: [{url: "http://127.0.0.1:1/", http_config: {tls_config: {ca_file: nope.pem}}}]}`)
+	if res := p.post(t, "/-/reload"); !strings.Contains(res, "nope.pem") {
+		t.Errorf("a reload with a missing certificate answered %q", res)
+	}
+	if body, err := p.get("/api/v1/rules"); err != nil || strings.Contains(body, `"severity":"info"`) {
+		t.Errorf("half of the refused configuration is in force (%v)", err)
+	}
+
+	if res := p.post(t, "/api/v1/kvwatch/accept?pool=nobody"); !strings.Contains(res, "nobody") {
+		t.Errorf("accepting an unknown pool answered %q", res)
+	}
+
 	p.signal(t, syscall.SIGTERM)
 	if err := p.wait(t); err != nil {
 		t.Errorf("SIGTERM: %v", err)

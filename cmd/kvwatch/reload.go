@@ -2,13 +2,15 @@ package main
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 )
 
 // reload reads the configuration again. All of it is checked before anything
 // changes; history, alert states and known series stay.
 func (d *daemon) reload() error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
 	err := d.tryReload()
 	if err != nil {
 		d.metrics.reloadSuccess.Set(0)
@@ -32,15 +34,40 @@ func (d *daemon) tryReload() error {
 	if err != nil {
 		return err
 	}
-	if err := d.dispatcher.Reload(c.Alerting); err != nil {
-		return fmt.Errorf("receivers: %w", err)
+	if err := c.build(); err != nil {
+		return err
 	}
-	if err := d.engine.Reload(c.Pools, c.Rules, time.Duration(c.Global.ScrapeInterval)); err != nil {
-		return fmt.Errorf("rules: %w", err)
-	}
-	if err := d.intake.reload(c); err != nil {
+	if err := d.swap(c); err != nil {
 		return err
 	}
 	d.setGlobal(c.Global)
+	d.o.Config = c
+	return nil
+}
+
+// swap gives the new configuration to one part after the other. When one of
+// them refuses what it only sees now (such as an engine that two pools claim),
+// those before it go back to the old one, which they had taken once.
+func (d *daemon) swap(c *Config) error {
+	parts := []struct {
+		name string
+		take func(*Config) error
+	}{
+		{"receivers", func(c *Config) error { return d.dispatcher.Reload(c.Alerting) }},
+		{"rules", func(c *Config) error {
+			return d.engine.Reload(c.Pools, c.Rules, time.Duration(c.Global.ScrapeInterval))
+		}},
+		{"intake", d.intake.reload},
+	}
+	for i, part := range parts {
+		err := named(part.name, part.take(c))
+		if err == nil {
+			continue
+		}
+		for _, before := range slices.Backward(parts[:i+1]) {
+			err = errors.Join(err, named("going back, "+before.name, before.take(d.o.Config)))
+		}
+		return err
+	}
 	return nil
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,14 +16,15 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	promslogflag "github.com/prometheus/common/promslog/flag"
-	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
 )
 
 // runCommand is the daemon. Its flags are those of the Prometheus family.
 func runCommand(app *kingpin.Application) (string, action) {
 	cmd := app.Command("run", "Runs the daemon: scrapes, derives, detects, alerts, and serves its page.")
 	config := cmd.Flag("config.file", "Configuration file.").Default("kvwatch.yml").String()
-	webFlags := kingpinflag.AddFlags(cmd, ":14600")
+	addresses := cmd.Flag("web.listen-address", "Address of the page, /metrics and the API. Repeatable.").Default(":14600").Strings()
+	webConfig := cmd.Flag("web.config.file", "File that enables TLS or basic authentication, in the format of Prometheus's exporter-toolkit.").String()
 	externalURL := cmd.Flag("web.external-url", "The address under which people reach kvwatch; it goes into alerts. Default: this machine's name and the first listen address.").String()
 	lifecycle := cmd.Flag("web.enable-lifecycle", "Allow reloads by POST /-/reload.").Bool()
 	storage := cmd.Flag("storage.path", "Folder for history, alert states and the notification log.").Default("data").String()
@@ -42,12 +43,15 @@ func runCommand(app *kingpin.Application) (string, action) {
 		if err := checkStorage(*storage); err != nil {
 			return err
 		}
-		listeners, err := listen(ctx, *webFlags.WebListenAddresses)
+		if err := toolkit.Validate(*webConfig); err != nil {
+			return fmt.Errorf("--web.config.file %s: %w", *webConfig, err)
+		}
+		listeners, err := listen(ctx, *addresses)
 		if err != nil {
 			return err
 		}
 		if *externalURL == "" {
-			*externalURL = defaultURL(listeners[0].Addr().String())
+			*externalURL = defaultURL(listeners[0].Addr().String(), *webConfig)
 		}
 		path, err := filepath.Abs(*storage)
 		if err != nil {
@@ -57,10 +61,10 @@ func runCommand(app *kingpin.Application) (string, action) {
 			Config: c, ConfigFile: *config, StoragePath: path, RetentionTime: time.Duration(retention), RetentionSize: int64(*size),
 			ExternalURL: strings.TrimSuffix(*externalURL, "/"), EnableLifecycle: *lifecycle, Stdout: stdout, Logger: log,
 		})
-		stop := reloadOnHangup(d, log)
+		stop := reloadOnHangup(d)
 		defer stop()
 		log.Info("kvwatch starts", "version", versionString(), "config", *config, "url", *externalURL, "storage", path)
-		err = d.run(ctx, listeners, webFlags)
+		err = d.run(ctx, listeners, webFlags(*webConfig))
 		log.Info("kvwatch stopped")
 		return err
 	}
@@ -74,7 +78,7 @@ func addLogFlags(cmd *kingpin.CmdClause, c *promslog.Config) {
 }
 
 // reloadOnHangup reloads at each SIGHUP until the returned function is called.
-func reloadOnHangup(d *daemon, _ *slog.Logger) (stop func()) {
+func reloadOnHangup(d *daemon) (stop func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
@@ -88,8 +92,19 @@ func reloadOnHangup(d *daemon, _ *slog.Logger) (stop func()) {
 	}
 }
 
-// defaultURL names this machine where the listener is on all addresses.
-func defaultURL(address string) string {
+// webFlags is what the HTTP server takes its TLS and authentication from.
+func webFlags(configFile string) *toolkit.FlagConfig {
+	addresses, socket := []string{}, false
+	return &toolkit.FlagConfig{WebListenAddresses: &addresses, WebConfigFile: &configFile, WebSystemdSocket: &socket}
+}
+
+// defaultURL names this machine where the listener is on all addresses. Its
+// scheme is that of the web configuration.
+func defaultURL(address, webConfig string) string {
+	scheme := "http"
+	if src, err := os.ReadFile(webConfig); err == nil && bytes.Contains(src, []byte("tls_server_config:")) {
+		scheme = "https"
+	}
 	host, port, found := strings.Cut(strings.TrimPrefix(address, "[::]"), ":")
 	if !found || host == "" || host == "0.0.0.0" {
 		name, err := os.Hostname()
@@ -98,5 +113,5 @@ func defaultURL(address string) string {
 		}
 		host = name
 	}
-	return fmt.Sprintf("http://%s:%s", host, port)
+	return fmt.Sprintf("%s://%s:%s", scheme, host, port)
 }
