@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"context"
 	"math"
 	"slices"
 	"strings"
@@ -32,12 +31,10 @@ type Inspection struct {
 	opts   InspectOptions
 	engine *Engine
 
-	url     string
-	source  string
-	version string
-	state   collector.State
-	reason  string
-	last    *collector.Target
+	url    string
+	source string
+	state  collector.State
+	reason string
 
 	rounds int
 	// good counts the pages that were read; first and latest are their times.
@@ -51,7 +48,6 @@ type Inspection struct {
 	badUsage    bool
 	inFlight    []float64
 	queued      float64
-	asleep      bool
 	config      map[string]labels.Labels // cache_config_info by engine
 	deployments map[string]*deployment
 }
@@ -78,17 +74,18 @@ func NewInspection(url string, o InspectOptions) (*Inspection, error) {
 	}, nil
 }
 
-// SetVersion notes what the server says of itself; empty changes nothing.
+// SetVersion notes what the server says of itself, where no round carried it;
+// empty changes nothing.
 func (i *Inspection) SetVersion(version string) {
-	if version != "" {
-		i.version = version
+	if t := i.target(); t != nil {
+		t.noteVersion(version, i.latest.UnixMilli())
 	}
 }
 
 // Observe takes one round and what the page told beside it.
 func (i *Inspection) Observe(r *collector.Round, p collector.PageInfo) {
 	i.rounds++
-	i.state, i.reason, i.last = r.State, r.Reason, r.Target
+	i.state, i.reason = r.State, r.Reason
 	if r.Target.Source != "" {
 		i.source = r.Target.Source
 	}
@@ -97,7 +94,6 @@ func (i *Inspection) Observe(r *collector.Round, p collector.PageInfo) {
 	if r.State == collector.StateUp {
 		before, i.page = i.page, p
 		i.sampled = i.sampled || p.Sampled || r.Sampled
-		i.SetVersion(r.Version)
 		i.good++
 		if i.good == 1 {
 			i.first = r.Time
@@ -180,8 +176,6 @@ func (i *Inspection) noteSample(s collector.Sample, p pageContext) {
 	switch ls.Get(model.MetricNameLabel) {
 	case collector.VLLMCacheConfig:
 		i.config[ls.Get("engine")] = ls
-	case collector.VLLMSleepState:
-		i.asleep = i.asleep || ls.Get("sleep_state") != "awake" && s.Value > 0
 	case collector.LiteLLMQueued:
 		i.queued = max(i.queued, s.Value)
 	case collector.LiteLLMDeployState:
@@ -213,22 +207,21 @@ func (i *Inspection) deployment(ls labels.Labels) *deployment {
 }
 
 // Report says what was found. It may be asked for at any time.
-func (i *Inspection) Report(ctx context.Context) (TargetReport, error) {
+func (i *Inspection) Report() TargetReport {
 	r := TargetReport{
-		URL: i.url, Source: i.source, Version: i.version, State: i.state, Reason: i.reason,
+		URL: i.url, Source: i.source, State: i.state, Reason: i.reason,
 		Watched: i.watched(), Engines: []EngineReport{}, Cannot: []Cannot{}, Quirks: []string{},
 	}
+	if t := i.target(); t != nil {
+		r.Version = t.version
+	}
 	if i.good > 0 {
-		// The rules that need no window of minutes are told as the daemon does.
-		if err := i.engine.Eval(ctx, i.latest); err != nil {
-			return r, err
-		}
 		i.readInto(&r)
 	}
 	r.Bottleneck = i.bottleneck()
 	r.Watched.Requests = i.requests()
 	r.Quirks = append(r.Quirks, i.quirks()...)
-	return r, nil
+	return r
 }
 
 func (i *Inspection) watched() Watched {
@@ -396,15 +389,19 @@ func watchedBuckets(h *histogram) bucketCounts {
 
 // cacheWatched reads the prefix cache from the source that gauges read.
 func (i *Inspection) cacheWatched(u *unit) cacheWatched {
-	if i.config[u.engine].Get("enable_prefix_caching") == "False" {
-		return cacheWatched{why: "prefix caching is switched off (enable_prefix_caching=False)"}
+	if u.cachingOff {
+		return cacheWatched{why: cachingOff}
 	}
-	s, ok := u.gaugeSource()
-	if !ok {
+	now := i.latest.UnixMilli()
+	s, ok, trusted := u.windowSource(0, now)
+	switch {
+	case !ok:
 		return cacheWatched{why: noSource(u)}
+	case !trusted:
+		return cacheWatched{why: untrustedCounters}
 	}
-	c := cacheWatched{known: true, from: s.name()}
-	c.missed, c.prompted = u.missed(s, 0, i.latest.UnixMilli())
+	c := cacheWatched{known: true, source: s}
+	c.missed, c.prompted = u.missed(s, 0, now)
 	life := func(t total) float64 { return u.totals[t].sum + u.totals[t].skipped }
 	switch s {
 	case sourceCached:

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,14 +14,9 @@ const (
 	// lookupsPerToken is how many tokens may be looked up for one that is
 	// prompted until look-ups were repeated (facts: 1.02 under real pressure).
 	lookupsPerToken = 1.02
-	// coverageLow is the share of calls with an overhead under which it stands
-	// for few.
-	coverageLow = 0.5
 	// capacitySlack is by how much blocks times block size may differ from the
 	// tokens that the engine says.
 	capacitySlack = 0.1
-	// latencyMilliseconds is a mean overhead that can only be milliseconds.
-	latencyMilliseconds = 60.0
 )
 
 // quirks says what to know, or to distrust, of this page.
@@ -82,45 +76,56 @@ func aliasEra(exposed string) string {
 
 func (i *Inspection) engineQuirks(t *target) []string {
 	var all []string
+	n := t.engines()
+	if i.page.ProcessStart == 0 {
+		all = append(all, "the page does not tell when the process began: it is the multiprocess mode (several API servers), the Rust frontend or a simulator; gauges may be missing until the first request, and a restart is told by falling counters only")
+	}
+	if n > 1 {
+		all = append(all, fmt.Sprintf("%d engines share the page (data parallelism): counters are told per engine, num_gpu_blocks is the sum over them", n))
+	}
+	if i.badUsage {
+		all = append(all, "the page says a KV usage outside of 0 to 1, which is left out")
+	}
+	for _, u := range t.units {
+		if u.engine == "" {
+			continue
+		}
+		for _, text := range i.quirksOf(u) {
+			if n > 1 {
+				text = "engine " + u.engine + ": " + text
+			}
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// quirksOf says what to know of one engine.
+func (i *Inspection) quirksOf(u *unit) []string {
+	var all []string
 	add := func(yes bool, format string, args ...any) {
 		if yes {
 			all = append(all, fmt.Sprintf(format, args...))
 		}
 	}
-	n := t.engines()
-	add(i.page.ProcessStart == 0, "the page does not tell when the process began: it is the multiprocess mode (several API servers), the Rust frontend or a simulator; gauges may be missing until the first request, and a restart is told by falling counters only")
-	add(n > 1, "%d engines share the page (data parallelism): counters are told per engine, num_gpu_blocks is the sum over them", n)
-	add(i.asleep, "an engine sleeps: its KV cache is dropped, and misses after it wakes are expected")
-	add(i.badUsage, "the page says a KV usage outside of 0 to 1, which is left out")
-	untrusted := false
-	for _, u := range t.units {
-		if u.engine == "" {
-			continue
-		}
-		of := ""
-		if n > 1 {
-			of = "engine " + u.engine + ": "
-		}
-		config := i.config[u.engine]
-		add(config.Get("enable_prefix_caching") == "False", "%sprefix caching is switched off (enable_prefix_caching=False): no hits is no fault", of)
-		add(hybrid(config.Get("kv_cache_size_tokens"), config.Get("num_gpu_blocks"), config.Get("block_size"), n), "%sblocks times block size is not the capacity in tokens (a hybrid or sliding-window model): short prompts may never hit", of)
-		add(u.resetAt > 0, "%scounters began again while it was watched (a restart, or an elastic scale-up)", of)
-		queried, prompted := u.totals[totalQueries], u.totals[totalPrompt]
-		add(prompted.sum > 0 && queried.sum > lookupsPerToken*prompted.sum, "%s%.2f tokens were looked up for each that was prompted: waiting requests are looked up again and again, so that prefix_cache_hits over prefix_cache_queries is not the hit ratio", of, queried.sum/max(prompted.sum, 1))
-		s, ok := u.gaugeSource()
-		untrusted = untrusted || ok && s == sourceCounters
-		for _, h := range []hist{histTTFT, histITL, histQueueTime} {
-			add(u.hists[h] != nil && !possible(u.hists[h]), "%sa latency histogram holds impossible intervals, which are left out", of)
-		}
+	config := i.config[u.engine]
+	add(u.cachingOff, "%s: no hits is no fault", cachingOff)
+	add(u.sleptAt > 0, "the engine sleeps or slept: its KV cache was dropped, and misses after it wakes are expected")
+	add(u.hitStep > 0, "a hybrid model: hits come in steps of %s tokens, so that none on shorter prompts is by design", amount(u.hitStep))
+	add(hybrid(config.Get("kv_cache_size_tokens"), config.Get("num_gpu_blocks"), config.Get("block_size"), u.target.engines()),
+		"blocks times block size is not the capacity in tokens (a hybrid or sliding-window model): what the engine says itself is taken")
+	add(u.resetAt > 0, "counters began again while it was watched (a restart, or an elastic scale-up)")
+	queried, prompted := u.totals[totalQueries].sum, u.totals[totalPrompt].sum
+	add(prompted > 0 && queried > lookupsPerToken*prompted,
+		"%.2f tokens were looked up for each that was prompted: waiting requests are looked up again and again, so that prefix_cache_hits over prefix_cache_queries is not the hit ratio", queried/max(prompted, 1))
+	if c := i.cacheWatched(u); c.known && c.source == sourceCounters {
+		text := i.window(u).doubts(1, c.source, longWindow)
+		add(text != "", "the hit ratio is read from prefix_cache_hits and _queries: %s", text)
 	}
-	switch before, known := olderThan(i.version, 0, 27); {
-	case !untrusted:
-	case known && before:
-		add(true, "vLLM %s counts prefix_cache_queries and _hits again for a request that waits: the hit ratio is wrong under pressure (fixed in 0.27)", i.version)
-	case !known:
-		add(true, "the hit ratio is read from prefix_cache_hits and _queries, which before vLLM 0.27 are wrong under pressure; the version is not known")
+	for _, h := range []hist{histTTFT, histITL, histQueueTime} {
+		add(u.hists[h] != nil && !possible(u.hists[h]), "a latency histogram holds impossible intervals, which are left out")
 	}
-	return all
+	return slices.Compact(all)
 }
 
 // hybrid says whether the engine's own capacity is not blocks times block size.
@@ -133,18 +138,6 @@ func hybrid(tokens, blocks, size string, engines int) bool {
 	}
 	computed := n * each / float64(engines)
 	return computed < (1-capacitySlack)*capacity || computed > (1+capacitySlack)*capacity
-}
-
-// olderThan compares a version such as 0.26.1rc2; known is false where it is none.
-func olderThan(version string, major, minor int) (older, known bool) {
-	first, rest, ok := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	second, _, _ := strings.Cut(rest, ".")
-	a, errA := strconv.Atoi(first)
-	b, errB := strconv.Atoi(second)
-	if !ok || errA != nil || errB != nil {
-		return false, false
-	}
-	return a < major || a == major && b < minor, true
 }
 
 func (i *Inspection) gatewayQuirks(t *target) []string {
@@ -168,8 +161,8 @@ func (i *Inspection) gatewayQuirks(t *target) []string {
 			add(true, "the overhead has no samples among %.0f requests: LiteLLM measures it on calls that are not streamed", requests)
 		default:
 			n := overhead.count + overhead.countSkipped
-			add(n < coverageLow*requests, "the overhead stands for %s of the requests only: LiteLLM measures it on calls that are not streamed", percent(n/requests))
-			add((overhead.sum+overhead.sumSkipped)/n > latencyMilliseconds, "the overhead's mean is over a minute: this page gives milliseconds where LiteLLM gives seconds")
+			add(n < sampleOnly*requests, "the overhead stands for %s of the requests only: LiteLLM measures it on calls that are not streamed", percent(n/requests))
+			add((overhead.sum+overhead.sumSkipped)/n > secondsAtMost, "the overhead's mean is over a minute: it is taken as milliseconds, though LiteLLM gives seconds")
 		}
 		add(u.resetAt > 0, "counters began again while it was watched: the gateway, or one of its workers, restarted")
 		for _, d := range i.deployments {

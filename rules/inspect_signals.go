@@ -214,7 +214,15 @@ func (r reading) overhead() *Signal {
 		r.cannot(series, "no samples: LiteLLM measures it on calls that are not streamed, and all were streamed, or there was none")
 		return nil
 	}
-	return r.latency(series, collector.LiteLLMOverhead, histOverhead, "")
+	s := r.latency(series, collector.LiteLLMOverhead, histOverhead, "")
+	if s != nil && s.Value != nil && *s.Value > secondsAtMost {
+		*s.Value *= millisecond
+		if s.P95 != nil {
+			*s.P95 *= millisecond
+		}
+		s.Reason = "taken as milliseconds: LiteLLM's values are seconds in all releases known, and these cannot be"
+	}
+	return s
 }
 
 // deployments lists what is told of each.

@@ -78,7 +78,7 @@ type cacheWatched struct {
 	// missed and prompted are tokens while watched; lifeMissed and lifePrompted
 	// since the process began.
 	missed, prompted, lifeMissed, lifePrompted float64
-	from                                       string
+	source                                     cacheSource
 }
 
 // engineWatched is all that the verdict on one engine rests on: what was

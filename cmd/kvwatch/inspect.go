@@ -148,7 +148,7 @@ func (o inspectOptions) subjects() ([]subject, []error) {
 	}
 	for _, in := range o.inputs {
 		if strings.Contains(in, "://") || looksLikeAddress(in) {
-			live, err := o.live(in)
+			live, err := o.live(in, at)
 			if err != nil {
 				errs = append(errs, err)
 				continue

@@ -64,10 +64,12 @@ type live struct {
 	address *url.URL // without user info
 	user    *url.Userinfo
 	clock   inspectClock
+	// at is the moment to look at, of a server that holds the past.
+	at time.Time
 }
 
 // live reads a URL, or host:port.
-func (o inspectOptions) live(in string) (live, error) {
+func (o inspectOptions) live(in string, at time.Time) (live, error) {
 	if !strings.Contains(in, "://") {
 		in = "http://" + in
 	}
@@ -75,7 +77,7 @@ func (o inspectOptions) live(in string) (live, error) {
 	if err != nil { // its text may hold credentials
 		return live{}, errors.New("an input is no URL: write http://host:port/metrics")
 	}
-	l := live{options: o, user: u.User, address: u, clock: wallClock()}
+	l := live{options: o, user: u.User, address: u, clock: wallClock(), at: at}
 	u.User, u.Fragment = nil, ""
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -206,6 +208,16 @@ func tells(s collector.State) int {
 	}
 }
 
+// mayBePromServer says that a server is there, and has no page that is known.
+func mayBePromServer(s collector.State) bool {
+	switch s {
+	case collector.StateNoMetrics, collector.StateNotMetrics, collector.StateNotFound, collector.StateUnauthorised, collector.StateRedirect:
+		return true
+	default:
+		return false
+	}
+}
+
 // hopeless says that a state stays until somebody does something.
 func hopeless(s collector.State) bool {
 	switch s {
@@ -226,6 +238,12 @@ func (l live) inspect(ctx context.Context) ([]inspected, error) {
 	if err != nil {
 		return nil, err
 	}
+	if mayBePromServer(a.round.State) {
+		if server, ok := l.promServer(limited, a.keyed); ok {
+			a.prober.Close()
+			return server.inspect(limited)
+		}
+	}
 	inspection, err := rules.NewInspection(l.input(), l.options.rules(inspectInterval))
 	if err != nil {
 		return nil, err
@@ -238,7 +256,7 @@ func (l live) inspect(ctx context.Context) ([]inspected, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	report, err := inspection.Report(ctx)
+	report := inspection.Report()
 	if report.State == collector.StateUnauthorised {
 		report.Advise(l.keyAdvice(a))
 	}
@@ -246,7 +264,7 @@ func (l live) inspect(ctx context.Context) ([]inspected, error) {
 	if a.keyed {
 		page.keyFile = l.options.tokenFile
 	}
-	return []inspected{{report, page}}, err
+	return []inspected{{report, page}}, nil
 }
 
 func (l live) keyAdvice(a attempt) string {

@@ -41,7 +41,7 @@ func (r recorded) input() string { return r.path }
 
 // inspect judges each target of the recording by what a watch would have seen
 // that began at the moment asked for; without one, by the last pages.
-func (r recorded) inspect(ctx context.Context) ([]inspected, error) {
+func (r recorded) inspect(context.Context) ([]inspected, error) {
 	rec, err := collector.OpenRecording(r.path)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (r recorded) inspect(ctx context.Context) ([]inspected, error) {
 	}
 	var all []inspected
 	for i, folder := range rec.Folders() {
-		report, err := r.target(ctx, rec.Targets()[i], watchedPages(byFolder[folder], from))
+		report, err := r.target(rec.Targets()[i], watchedPages(byFolder[folder], from))
 		if err != nil {
 			return all, err
 		}
@@ -93,7 +93,7 @@ func watchedPages(pages []collector.Page, from time.Time) []collector.Page {
 	return pages[i:]
 }
 
-func (r recorded) target(ctx context.Context, t *collector.Target, pages []collector.Page) (rules.TargetReport, error) {
+func (r recorded) target(t *collector.Target, pages []collector.Page) (rules.TargetReport, error) {
 	inspection, err := rules.NewInspection(r.path, r.options.rules(recordedInterval(pages)))
 	if err != nil {
 		return rules.TargetReport{}, err
@@ -102,7 +102,7 @@ func (r recorded) target(ctx context.Context, t *collector.Target, pages []colle
 	for _, p := range pages {
 		inspection.Observe(reader.Recorded(p))
 	}
-	return inspection.Report(ctx)
+	return inspection.Report(), nil
 }
 
 // recordedInterval is the usual time between the pages.
@@ -221,7 +221,7 @@ func (s *saved) order() (timed bool) {
 
 func (s saved) input() string { return s.pages[len(s.pages)-1].path }
 
-func (s saved) inspect(ctx context.Context) ([]inspected, error) {
+func (s saved) inspect(context.Context) ([]inspected, error) {
 	options := s.options.rules(savedStep)
 	options.Untimed = !s.timed && len(s.pages) > 1
 	inspection, err := rules.NewInspection(s.input(), options)
@@ -234,8 +234,7 @@ func (s saved) inspect(ctx context.Context) ([]inspected, error) {
 			return nil, err
 		}
 	}
-	report, err := inspection.Report(ctx)
-	return []inspected{{report: report}}, err
+	return []inspected{{report: inspection.Report()}}, nil
 }
 
 func savedTarget(path string) collector.Target {

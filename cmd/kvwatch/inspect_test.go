@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +23,7 @@ import (
 
 	"kvwatch/cmd/fleetsim/fleet"
 	"kvwatch/collector"
+	"kvwatch/dashboards/web"
 	"kvwatch/rules"
 )
 
@@ -53,7 +55,7 @@ func (c *handClock) clock() inspectClock { return inspectClock{now: c.now, wait:
 // watchLive inspects a server by a clock of its own.
 func watchLive(t *testing.T, o inspectOptions, address string, clock inspectClock) rules.TargetReport {
 	t.Helper()
-	l, err := o.live(address)
+	l, err := o.live(address, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,6 +202,39 @@ func TestInspectFleet(t *testing.T) {
 				t.Errorf("gateway: %s %+v", gateway.Source, gateway.Bottleneck)
 			}
 		})
+	}
+}
+
+// A server that holds the past is read as it was at a moment: here the
+// recording, in kvwatch's own history behind Prometheus's engine.
+func TestInspectPrometheus(t *testing.T) {
+	t.Parallel()
+	p := newPipeline(t, recordingRules())
+	p.replay(t, testdata+"recording.tar.zst")
+	moments := phaseMoments(t, 0.75)
+	url := serve(t, web.PromAPI(web.PromAPIOptions{
+		Queryable: p.store.Queryable(), Now: func() time.Time { return moments["2 steady"] }, Version: "3.1.0", Logger: slog.New(slog.DiscardHandler),
+	}))
+	for phase, want := range map[string][]string{
+		"2 steady":         {"gateway:4000 none", "engine-a:8000 none", "engine-b:8000 none"},
+		"8 steady_restart": {"gateway:4000 none", "engine-a:8000 none", "engine-b:8000 unknown"},
+		"9 broken_prefix":  {"gateway:4000 none", "engine-a:8000 prefix_cache", "engine-b:8000 unknown"}, // just back
+	} {
+		var out bytes.Buffer
+		if err := run(t.Context(), []string{"inspect", "--output=json", "--at=" + moments[phase].Format(time.RFC3339Nano), url}, &out); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range decodeInspect(t, out.Bytes()).Targets {
+			got = append(got, r.URL[strings.LastIndex(r.URL, "/")+1:]+" "+r.Bottleneck.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, expected %q", phase, got, want)
+		}
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"inspect", "--at=1000", url}, &out); err == nil || !strings.Contains(err.Error(), "a Prometheus-compatible server 3.1.0 that holds no series of vLLM or LiteLLM") {
+		t.Errorf("a server without such series: %v", err)
 	}
 }
 
