@@ -293,6 +293,12 @@ func TestGatewayDetails(t *testing.T) {
 		if got := s.paths(); len(got) != 2 {
 			t.Errorf("asked for %v within a minute", got)
 		}
+		for i := range 6 {
+			s.set(started(smallGatewayPage, 5+i%2))
+			if round := r.settled(t, 60+5*i); i > 0 && round.Version != "1.102.0" {
+				t.Errorf("what one of them told is forgotten when another answers: version %q", round.Version)
+			}
+		}
 	})
 	t.Run("a backlog that cannot be had any more is gone", func(t *testing.T) {
 		t.Parallel()

@@ -135,7 +135,7 @@ func (p *pageReader) take(src *source, at time.Time) bool {
 	pg := &p.page
 	known := pg.start != 0 || p.start != 0
 	restarted := p.sums.take(pg.chosen(src), known, known && pg.start != p.start)
-	if p.source == nil || (pg.start != 0) != (p.start != 0) {
+	if (pg.start != 0) != (p.start != 0) {
 		restarted = false // there is no page before to hold this one against
 	}
 	p.source, p.start = src, pg.start

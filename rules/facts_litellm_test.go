@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -299,6 +300,38 @@ func TestLiteLLMFactOverheadUnits(t *testing.T) {
 				t.Errorf("median %g, want about %g", m, c.median)
 			}
 		})
+	}
+}
+
+// What workers differ by is neither added nor told as a part of a total.
+func TestLiteLLMFactSampledSums(t *testing.T) {
+	t.Parallel()
+	e, err := New(Options{ScrapeInterval: step})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shown{t: t, engine: e, now: testStart}
+	p := s.gateway()
+	s.sampled = true
+	show := func(calls float64) {
+		for _, le := range []string{"0.5", "+Inf"} {
+			p.set(calls, collector.LiteLLMOverhead+partBucket, "le", le)
+		}
+		p.set(calls/10, collector.LiteLLMOverhead+partSum)
+		p.set(calls, collector.LiteLLMOverhead+partCount)
+	}
+	counts := [2]float64{9000, 8700}
+	s.scrape(10, func(i int) { show(counts[i%2]) })
+	s.sampled = false
+	s.scrape(21, func(int) {
+		counts[1] += 10
+		show(counts[1])
+	})
+	if err := e.Eval(t.Context(), s.now); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.summary(gatewayOver); got.Count != 210 || math.Abs(got.Sum-21) > 1e-6 {
+		t.Errorf("sum %g and count %d of 210 calls of 0.1 s", got.Sum, got.Count)
 	}
 }
 

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +148,25 @@ func TestParseRelease(t *testing.T) {
 	}
 	if unknown := parseRelease(""); unknown.before(9, 9) || unknown.since(0, 0) {
 		t.Error("an unknown release is older or newer than another")
+	}
+}
+
+// After a restart of kvwatch the windows are filled from history: all that
+// rules read must be read back.
+func TestRestoreReadsWhatRulesRead(t *testing.T) {
+	t.Parallel()
+	long, short := windowNames()
+	for _, source := range collector.Sources() {
+		for _, family := range source.Families {
+			_, isGauge := gaugeOf(family, "awake")
+			_, isTotal := totalOf(family)
+			if (isGauge || isTotal) && !slices.Contains(long, family) && !slices.Contains(short, family) {
+				t.Errorf("%s is not read back", family)
+			}
+			if _, _, ok := histOf(family + partSum); ok && !slices.Contains(long, family+partSum) && !slices.Contains(short, family+partSum) {
+				t.Errorf("%s is not read back", family)
+			}
+		}
 	}
 }
 

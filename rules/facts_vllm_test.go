@@ -364,6 +364,7 @@ func TestVLLMFacts(t *testing.T) {
 			want: []derived{
 				{name: factHits, label: "5m", value: 0, quality: QualityOK, reason: "steps of 1.1k tokens"},
 				{name: "kvwatch_cache_residency_seconds", absent: true, quality: QualityAbsent, reason: "hybrid model"},
+				{name: "kvwatch_pool_cache_residency_seconds", absent: true, quality: QualityAbsent, reason: "no engine of the pool tells"},
 			},
 		},
 		{
@@ -475,6 +476,7 @@ func TestVLLMFacts(t *testing.T) {
 			want: []derived{
 				{name: factHits, label: "5m", value: 0.6, quality: QualityVersionStep, reason: "the server became 0.27.0 at"},
 				{name: factHits, label: "1m", value: 0.6, quality: QualityOK},
+				{name: factPoolHits, label: "5m", value: 0.6, quality: QualityVersionStep, reason: "the server became 0.27.0 at"},
 			},
 		},
 		{
@@ -528,19 +530,23 @@ func TestVLLMFacts(t *testing.T) {
 func TestVLLMFactNoAlertOnImpossibleUsage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		usage float64
+		usage [2]float64 // in turn, the second last
 		fires bool
-	}{{1.7, false}, {-0.5, false}, {0.99, true}, {1, true}} {
+		known bool
+	}{
+		{[2]float64{1.7, 1.7}, false, false}, {[2]float64{-0.5, -0.5}, false, false}, {[2]float64{1.7, 0.99}, false, true},
+		{[2]float64{0.99, 0.99}, true, true}, {[2]float64{1, 1}, true, true},
+	} {
 		e, err := New(Options{ScrapeInterval: step})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := &shown{t: t, engine: e, now: testStart}
 		p := s.vllm()
-		for range 40 {
+		for i := range 40 {
 			s.scrape(1, func(int) {
 				p.serve(10, 1000, 400, 50)
-				p.gauges(3, 0, c.usage)
+				p.gauges(3, 0, c.usage[i%2])
 			})
 			if err := e.Eval(t.Context(), s.now); err != nil {
 				t.Fatal(err)
@@ -552,6 +558,11 @@ func TestVLLMFactNoAlertOnImpossibleUsage(t *testing.T) {
 		}
 		if fires != c.fires {
 			t.Errorf("usage %g: KVSaturated fires: %t", c.usage, fires)
+		}
+		for _, d := range e.Detectors() {
+			if d.Alert == "KVSaturated" && (d.Phase == PhaseUnknown) == c.known {
+				t.Errorf("usage %g: the detector says %s: %s", c.usage, d.Phase, d.Text)
+			}
 		}
 	}
 }

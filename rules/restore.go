@@ -140,7 +140,7 @@ func windowNames() (long, short []string) {
 		collector.VLLMSleepState,
 	}
 	for _, name := range []string{
-		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL,
+		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL, collector.VLLMQueueTime,
 		collector.LiteLLMOverhead, collector.LiteLLMTotalLatency, collector.LiteLLMAPILatency,
 	} {
 		long = append(long, name+partSum, name+partCount)
@@ -149,7 +149,7 @@ func windowNames() (long, short []string) {
 	// Counters whose windows are short are scanned whole too: a first sight
 	// within a healthy target would count as an increase.
 	long = append(long, collector.VLLMPreemptions, collector.VLLMRequestSuccess, collector.VLLMDrafts,
-		collector.LiteLLMRejected, collector.LiteLLMRequests, collector.LiteLLMCooledDown, collector.LiteLLMDeploySuccess)
+		collector.LiteLLMRejected, collector.LiteLLMRequests, collector.LiteLLMFailed, collector.LiteLLMCooledDown, collector.LiteLLMDeploySuccess)
 	short = append(short, collector.VLLMRunning, collector.VLLMWaiting, collector.VLLMWaitingByReason, collector.LiteLLMInFlight)
 	return long, short
 }
