@@ -534,8 +534,11 @@ func TestVLLMFactNoAlertOnImpossibleUsage(t *testing.T) {
 		fires bool
 		known bool
 	}{
-		{[2]float64{1.7, 1.7}, false, false}, {[2]float64{-0.5, -0.5}, false, false}, {[2]float64{1.7, 0.99}, false, true},
-		{[2]float64{0.99, 0.99}, true, true}, {[2]float64{1, 1}, true, true},
+		{[2]float64{1.7, 1.7}, false, false},
+		{[2]float64{-0.5, -0.5}, false, false},
+		{[2]float64{1.7, 0.99}, false, true},
+		{[2]float64{0.99, 0.99}, true, true},
+		{[2]float64{1, 1}, true, true},
 	} {
 		e, err := New(Options{ScrapeInterval: step})
 		if err != nil {
