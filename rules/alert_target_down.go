@@ -37,7 +37,7 @@ func (targetDown) Judge(w TargetWindow, _ time.Time) Verdict {
 	v.Summary = fmt.Sprintf("%s of job %s: %s", t.instance, t.job, stateWords(t.state))
 	down, all := w.poolDown()
 	v.Evidence = Evidence{
-		Seen:    fmt.Sprintf("For %s no page of %s could be read: %s.", spell(w.now.Sub(v.Since)), t.instance, t.because()),
+		Seen:    fmt.Sprintf("For %s no page of %s could be read: %s", spell(w.now.Sub(v.Since)), t.instance, t.because()),
 		Against: "Every scrape should give a metrics page.", Next: stateNext(t.state, all > 0 && 2*down <= all),
 		Confidence: "high: every scrape since then failed",
 	}
@@ -57,13 +57,17 @@ func (targetDown) Judge(w TargetWindow, _ time.Time) Verdict {
 // notScrapedYet is why nothing is known of a target's state after a start.
 const notScrapedYet = "the target was not scraped since kvwatch started"
 
-// because says why the last scrape failed: as the collector says it, else by
-// its state.
+// because says why the last scrape failed, to the end of a sentence: as the
+// collector says it, else by its state.
 func (t *target) because() string {
-	if t.reason != "" {
-		return strings.TrimRight(t.reason, ".!? ")
+	switch {
+	case t.reason == "":
+		return stateWords(t.state) + "."
+	case strings.HasSuffix(t.reason, ".") || strings.HasSuffix(t.reason, "?"):
+		return t.reason
+	default:
+		return t.reason + "."
 	}
-	return stateWords(t.state)
 }
 
 // overState says how things are with a target whose alert is over.

@@ -39,7 +39,7 @@ func (targetUnauthorised) Judge(w TargetWindow, firing time.Time) Verdict {
 		next += " LiteLLM asks for one since 1.84; any virtual key will do. While its database is away it may refuse valid keys too."
 	}
 	v.Evidence = Evidence{
-		Seen:    fmt.Sprintf("For %s %s could not be read: %s.", spell(w.now.Sub(v.Since)), t.instance, t.because()),
+		Seen:    fmt.Sprintf("For %s %s could not be read: %s", spell(w.now.Sub(v.Since)), t.instance, t.because()),
 		Against: "The server runs; it only does not let kvwatch read its metrics.",
 		Next:    next, Confidence: "high: the server's own answer",
 	}

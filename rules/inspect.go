@@ -260,7 +260,7 @@ func (i *Inspection) requests() float64 {
 // takesTurns says whether several workers answer, each with counters of its own.
 func (i *Inspection) takesTurns() bool {
 	t := i.target()
-	return i.sampled || t != nil && t.sampled(i.latest.UnixMilli())
+	return i.sampled || t != nil && t.turns
 }
 
 // requestsWatched counts as unitWindow.Requests does, since the first page.

@@ -49,7 +49,8 @@ type target struct {
 	// start is process_start_time_seconds of the last page, 0 when unknown.
 	start       float64
 	startSeries *collector.Series
-	// turns says that the collector saw workers answer in turn on the last page.
+	// turns says that the collector saw workers answer in turn on the last page,
+	// so that counters cannot be rated.
 	turns bool
 	// version is what the server last said of itself, release the part of it
 	// that is compared; versionAt is when it became another, in Unix
@@ -331,10 +332,6 @@ func (t *target) startOn(samples []collector.Sample) float64 {
 	}
 	return 0
 }
-
-// sampled says that several workers answer in turn, so that counters cannot be
-// rated, as the collector saw.
-func (t *target) sampled(_ int64) bool { return t.turns }
 
 // resolve finds the place of a series by its labels; a series that comes back
 // goes on where it was.

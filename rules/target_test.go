@@ -209,6 +209,30 @@ func TestSeveralWorkersAreNoRestart(t *testing.T) {
 	}
 }
 
+// TestRollingReplacementIsNotSeveralWorkers brings another process up before
+// the old one is gone, once.
+func TestRollingReplacementIsNotSeveralWorkers(t *testing.T) {
+	t.Parallel()
+	f, p := newFollow(), newPage("vllm", "a:8000", "m")
+	started := float64(testStart.Add(-24 * time.Hour).Unix())
+	for i := range 20 {
+		if i == 10 { // it had served for ten minutes before it got the address
+			started = float64(f.now.Add(-10 * time.Minute).Unix())
+			p.set(700, collector.VLLMPromptTokens)
+		}
+		p.set(started, collector.ProcessStart)
+		p.add(100, collector.VLLMPromptTokens)
+		f.scrape(p, step)
+	}
+	w := unitWindow{now: f.now, ms: f.now.UnixMilli(), fresh: time.Minute, unit: f.units[0]}
+	if w.sampled() {
+		t.Error("a replacement counts as several workers")
+	}
+	if got := f.increase(totalPrompt, longWindow); got != 1800 {
+		t.Errorf("windows tell %g tokens, want those of 18 pairs of pages", got)
+	}
+}
+
 func TestWindowBelongsToTheLaterPage(t *testing.T) {
 	t.Parallel()
 	f, p := newFollow(), newPage("vllm", "a:8000", "m")
