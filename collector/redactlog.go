@@ -8,7 +8,7 @@ import (
 
 // addressSecrets are the parts of an address in which secrets hide: user info
 // and the query.
-var addressSecrets = regexp.MustCompile(`(https?://)(?:[^/\s"@]*@)?([^\s"?]*)(?:\?[^\s"]*)?`) //nolint:gochecknoglobals // compiled once, read only
+var addressSecrets = regexp.MustCompile(`(https?://)(?:[^/\s"@]*@)?([^\s"?]*)(?:\?[^\s"]*)?`)
 
 // redactingHandler logs for code that is not ours, such as the discovery
 // manager's, which logs whole addresses with what they hold.
