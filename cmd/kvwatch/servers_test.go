@@ -45,7 +45,7 @@ func startServer(t *testing.T, path, program string, args func(address string) [
 	go func() { exited <- cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = <-exited
+		<-exited
 		if t.Failed() {
 			t.Logf("%s:\n%s", program, tail(logs.String(), 4000))
 		}
