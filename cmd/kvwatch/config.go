@@ -11,6 +11,7 @@ import (
 
 	"kvwatch/alerting"
 	"kvwatch/collector"
+	"kvwatch/collector/history"
 	"kvwatch/rules"
 )
 
@@ -25,6 +26,8 @@ type Config struct {
 	SpendLogs []collector.SpendLogsConfig `yaml:"spend_logs"`
 	Pools     []rules.PoolConfig          `yaml:"pools"`
 	Rules     map[string]rules.Override   `yaml:"rules"`
+	// RemoteWrite are servers to which the derived series are sent.
+	RemoteWrite []*history.RemoteWriteConfig `yaml:"remote_write"`
 	// Alerting holds route and receivers.
 	Alerting alerting.Config `yaml:",inline"`
 }
@@ -61,6 +64,11 @@ func parseConfig(file string, src []byte) (*Config, error) {
 	for i := range c.PrometheusSources {
 		c.PrometheusSources[i].SetDirectory(dir)
 	}
+	for _, w := range c.RemoteWrite {
+		if w != nil {
+			w.SetDirectory(dir)
+		}
+	}
 	c.Alerting.SetDirectory(dir)
 	return &c, locate(file, doc, c.check())
 }
@@ -87,6 +95,7 @@ func (c *Config) check() error {
 		collector.CheckConfig(c.Global, c.ScrapeConfigs),
 		collector.CheckSpendLogs(c.SpendLogs),
 		collector.CheckPrometheusConfig(c.PrometheusSources),
+		history.CheckRemoteWrite(c.RemoteWrite),
 		rules.Validate(c.Pools, c.Rules),
 		c.Alerting.Check(),
 	)

@@ -58,6 +58,7 @@ type daemon struct {
 
 	store      *history.Store
 	history    *historyWriter
+	writer     *history.RemoteWriter
 	engine     *rules.Engine
 	dispatcher *alerting.Dispatcher
 	intake     *intake
@@ -137,12 +138,18 @@ func (d *daemon) run(ctx context.Context, listeners []net.Listener, flags *toolk
 // setup builds the pipeline, each stage handing on to the next by a function.
 func (d *daemon) setup(ctx context.Context) (err error) {
 	c := d.o.Config
+	d.writer = history.NewRemoteWriter(d.o.StoragePath, d.registry, d.log.With("component", "remote_write"))
 	if d.store, err = history.Open(history.Options{
 		Dir: d.o.StoragePath, RetentionTime: d.o.RetentionTime, RetentionSize: d.o.RetentionSize, Logger: d.log.With("component", "history"),
+		Written: d.writer,
 	}); err != nil {
 		return err
 	}
 	d.onClose("history", d.store.Close)
+	d.onClose("remote_write", d.writer.Close)
+	if err = d.writer.Apply(c.Global.ExternalLabels, c.RemoteWrite); err != nil {
+		return err
+	}
 	d.history = newHistoryWriter(d.store.Append, d.registry, d.log.With("component", "history"))
 
 	if d.dispatcher, err = alerting.New(alerting.Options{

@@ -57,6 +57,7 @@ func (d *daemon) swap(c *Config) error {
 		{"rules", func(c *Config) error {
 			return d.engine.Reload(c.Pools, c.Rules, time.Duration(c.Global.ScrapeInterval))
 		}},
+		{"remote_write", func(c *Config) error { return d.writer.Apply(c.Global.ExternalLabels, c.RemoteWrite) }},
 		{"intake", d.intake.reload},
 	}
 	for i, part := range parts {

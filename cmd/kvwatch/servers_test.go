@@ -45,9 +45,8 @@ func startServer(t *testing.T, path, program string, args func(address string) [
 	go func() { exited <- cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		<-exited
-		if t.Failed() {
-			t.Logf("%s:\n%s", program, tail(logs.String(), 4000))
+		if err := <-exited; t.Failed() {
+			t.Logf("%s ended: %v\n%s", program, err, tail(logs.String(), 4000))
 		}
 	})
 	s := &realServer{url: "http://" + address, cmd: cmd}

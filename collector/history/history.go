@@ -59,6 +59,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Registerer takes the database's own metrics (prometheus_tsdb_...); nil is none.
 	Registerer prometheus.Registerer
+	// Written is told, without waiting for it, each time samples were stored; nil
+	// is nobody.
+	Written interface{ Notify() }
 	// ReadOnly opens the storage beside the daemon that writes it.
 	ReadOnly bool
 }
@@ -140,6 +143,9 @@ func (s *Store) openDB() error {
 	db, err := tsdb.Open(s.opts.Dir, s.log, metrics, tsdbOptions(s.opts), nil)
 	if err != nil {
 		return explain(s.opts.Dir, err)
+	}
+	if s.opts.Written != nil {
+		db.SetWriteNotified(s.opts.Written)
 	}
 	if s.opts.Registerer != nil {
 		if err := s.opts.Registerer.Register(metrics); err != nil {
