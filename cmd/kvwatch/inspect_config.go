@@ -11,7 +11,7 @@ import (
 
 // inspectConfig is a kvwatch.yml for the live targets among those found.
 func inspectConfig(found []inspected) (string, error) {
-	var jobs []configJob
+	var jobs, servers []configJob
 	for _, f := range found {
 		if f.page == nil {
 			continue
@@ -23,9 +23,13 @@ func inspectConfig(found []inspected) (string, error) {
 		if !ok {
 			continue
 		}
-		jobs = addJob(jobs, job)
+		if f.page.server {
+			servers = addJob(servers, job)
+		} else {
+			jobs = addJob(jobs, job)
+		}
 	}
-	if len(jobs) == 0 {
+	if len(jobs)+len(servers) == 0 {
 		return "", errors.New("--write-config: none of the inputs is a live vLLM or LiteLLM server, so that there is nothing to write")
 	}
 	var b strings.Builder
@@ -33,9 +37,17 @@ func inspectConfig(found []inspected) (string, error) {
 	for _, f := range found {
 		fmt.Fprintf(&b, "# %s: %s\n", plain(f.report.URL), plain(whatItIs(f.report)+", "+string(f.report.State)))
 	}
-	b.WriteString("scrape_configs:\n")
+	if len(jobs) > 0 {
+		b.WriteString("scrape_configs:\n")
+	}
 	for i := range jobs {
 		jobs[i].write(&b, i, jobs)
+	}
+	if len(servers) > 0 {
+		b.WriteString("prometheus_sources:\n")
+	}
+	for _, j := range servers {
+		j.writeServer(&b)
 	}
 	b.WriteString("# Tell somebody: see receivers and route in deploy/kvwatch.yml.\n")
 	return b.String(), nil
@@ -51,7 +63,9 @@ type configJob struct {
 // little is known.
 func jobOf(f inspected) (configJob, bool, error) {
 	j := configJob{source: f.report.Source, scheme: f.page.scheme, path: f.page.path, targets: []string{f.page.host}}
-	if j.source != collector.SourceVLLM && j.source != collector.SourceLiteLLM {
+	if f.page.server {
+		j.source = "" // one server holds series of both
+	} else if j.source != collector.SourceVLLM && j.source != collector.SourceLiteLLM {
 		return j, false, nil
 	}
 	// A gateway redirects from here to there, which costs a round trip each time.
@@ -123,6 +137,14 @@ func (j configJob) write(b *strings.Builder, i int, jobs []configJob) {
 	fmt.Fprintf(b, "    static_configs: [{targets: [%s]}]\n", quoted(targets))
 	if j.source == collector.SourceLiteLLM {
 		b.WriteString("    # What the page does not tell; saturation needs it:\n    # gateway: {workers: 4, max_in_flight_per_worker: 24}\n")
+	}
+}
+
+// writeServer writes an entry of prometheus_sources.
+func (j configJob) writeServer(b *strings.Builder) {
+	fmt.Fprintf(b, "  - url: %q\n", j.scheme+"://"+j.targets[0]+j.path)
+	if j.keyFile != "" {
+		fmt.Fprintf(b, "    authorization: {credentials_file: %q}\n", j.keyFile)
 	}
 }
 

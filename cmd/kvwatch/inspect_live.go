@@ -56,6 +56,9 @@ type livePage struct {
 	params             url.Values
 	// keyFile is the file with the key, where the server asked for one.
 	keyFile string
+	// server says that it is a Prometheus-compatible server, and path where its
+	// API begins.
+	server bool
 }
 
 // live is a server to watch.
@@ -241,7 +244,7 @@ func (l live) inspect(ctx context.Context) ([]inspected, error) {
 	if mayBePromServer(a.round.State) {
 		if server, ok := l.promServer(limited, a.keyed); ok {
 			a.prober.Close()
-			return server.inspect(limited)
+			return server.inspect(ctx)
 		}
 	}
 	inspection, err := rules.NewInspection(l.input(), l.options.rules(inspectInterval))

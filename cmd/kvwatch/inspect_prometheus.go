@@ -35,6 +35,8 @@ const (
 	// minute has to have two values in it. serverStep lies between two moments.
 	serverSpan = 2 * time.Minute
 	serverStep = 15 * time.Second
+	// serverPatience bounds all queries together.
+	serverPatience = time.Minute
 	// lastLine ends a page that is made of series, so that no histogram does.
 	lastLine = "kvwatch_end 1\n"
 )
@@ -44,7 +46,8 @@ const (
 type promServer struct {
 	live
 
-	api promv1.API
+	api  promv1.API
+	page livePage
 	// about is what it says of itself.
 	about string
 }
@@ -59,7 +62,10 @@ func (l live) promServer(ctx context.Context, keyed bool) (promServer, bool) {
 		if err != nil {
 			continue
 		}
-		s := promServer{live: l, api: promv1.NewAPI(client)}
+		s := promServer{live: l, api: promv1.NewAPI(client), page: livePage{scheme: l.address.Scheme, host: l.address.Host, path: base, server: true}}
+		if keyed {
+			s.page.keyFile = l.options.tokenFile
+		}
 		if info, err := s.api.Buildinfo(ctx); err == nil {
 			s.about = strings.TrimSpace("a Prometheus-compatible server " + info.Version)
 			return s, true
@@ -89,6 +95,8 @@ func (l live) promClient(base string, keyed bool) (api.Client, error) {
 // inspect reads what the server holds of the last minutes: there is nothing to
 // wait for.
 func (s promServer) inspect(ctx context.Context) ([]inspected, error) {
+	ctx, cancel := context.WithTimeout(ctx, serverPatience)
+	defer cancel()
 	to := s.clock.now()
 	span := max(s.options.watch, serverSpan)
 	if !s.at.IsZero() {
@@ -115,7 +123,7 @@ func (s promServer) inspect(ctx context.Context) ([]inspected, error) {
 	for _, id := range slices.Sorted(maps.Keys(targets)) {
 		r := targets[id].inspection.Report()
 		r.Quirks = append(r.Quirks, "it is read from "+s.about+", so that its values are as old as that server's last scrape")
-		all = append(all, inspected{report: r})
+		all = append(all, inspected{r, &s.page})
 	}
 	if len(all) == 0 {
 		return nil, errors.New("it is " + s.about + " that holds no series of vLLM or LiteLLM: does it scrape them?")
