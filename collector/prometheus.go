@@ -309,14 +309,14 @@ func (r *rounds) well(at time.Time) *Round {
 
 // look asks for the present values.
 func (s *promServer) look(ctx context.Context, seen *promAnswer) error {
-	return s.queries(ctx, seen, s.client.instant)
+	return s.queries(ctx, time.Duration(s.config.Timeout), seen, s.client.instant)
 }
 
 // queries asks for all series, then for what says when and how their targets
-// were scraped.
-func (s *promServer) queries(ctx context.Context, seen *promAnswer, ask func(context.Context, string, func(*querySeries) error) (bool, error)) error {
+// were scraped. Each query has the time-out for itself.
+func (s *promServer) queries(ctx context.Context, timeout time.Duration, seen *promAnswer, ask func(context.Context, string, func(*querySeries) error) (bool, error)) error {
 	one := func(query string, take func(*querySeries) error) error {
-		limited, cancel := context.WithTimeout(ctx, time.Duration(s.config.Timeout))
+		limited, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		partial, err := ask(limited, query, take)
 		seen.partial = seen.partial || partial

@@ -15,6 +15,9 @@ const (
 	// takes the series of a stretch one after another, and refuses what is an
 	// hour behind the newest.
 	backfillSpan = 20 * time.Minute
+	// backfillTimeout is how long a query of a stretch may take at least: it is
+	// many times the work of one for the present.
+	backfillTimeout = 30 * time.Second
 	// firstSteps is how many steps are asked for before it is known how many
 	// series there are.
 	firstSteps = 4
@@ -56,7 +59,7 @@ func (s *promServer) backfill(ctx context.Context, from, until time.Time, sink f
 		steps = min(steps, left)
 		seen := newPromRange(start, step, steps, backfillValues)
 		end := seen.times[steps-1]
-		err := s.queries(ctx, seen, func(ctx context.Context, query string, each func(*querySeries) error) (bool, error) {
+		err := s.queries(ctx, max(time.Duration(s.config.Timeout), backfillTimeout), seen, func(ctx context.Context, query string, each func(*querySeries) error) (bool, error) {
 			return s.client.between(ctx, query, start, end, step, each)
 		})
 		if e, ok := errors.AsType[*queryError](err); ok && e.tooMany && steps > 1 {

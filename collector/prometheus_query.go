@@ -85,7 +85,7 @@ func (q *queryClient) between(ctx context.Context, query string, start, end int6
 // ask calls each for every series of the answer, without holding the others.
 // Errors are *queryError; none holds a secret.
 func (q *queryClient) ask(ctx context.Context, call string, form url.Values, each func(*querySeries) error) (partial bool, err error) {
-	address := q.base.JoinPath("api", "v1", call)
+	address := q.base.JoinPath("/api/v1", call)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address.String(), strings.NewReader(form.Encode()))
 	if err != nil {
 		return false, queryFailure(StateDown, "the server's address cannot be asked: check the url")
@@ -93,6 +93,9 @@ func (q *queryClient) ask(ctx context.Context, call string, form url.Values, eac
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
 	resp, err := q.client.Do(req)
+	if isTimeout(err) {
+		return false, queryFailure(StateTimeout, "no answer in time: the server is blocked or overloaded, or a firewall drops packets")
+	}
 	if err != nil {
 		return false, &queryError{failure: q.asker.explainRequest(err)}
 	}
@@ -108,12 +111,12 @@ func (q *queryClient) ask(ctx context.Context, call string, form url.Values, eac
 		return answer.partial, nil
 	case errors.As(err, &refused):
 		return false, refused
-	case isTimeout(err):
-		return false, &queryError{failure: timeoutFailure(q.asker.found.timeout)}
+	case isTimeout(err), ctx.Err() != nil: // a body that is read then only says that it was closed
+		return false, queryFailure(StateTimeout, "no whole answer in time: the server is overloaded, or match selects too much")
 	case errors.Is(err, io.ErrUnexpectedEOF) && answer.status != "":
 		return false, queryFailure(StateTruncated, "the answer breaks off: the server or a proxy before it cut it off")
 	default:
-		return false, queryFailure(StateNotMetrics, "the server does not answer as Prometheus's query API does at %s: check the url", address.Path)
+		return false, queryFailure(StateNotMetrics, "the server does not answer as Prometheus's query API does at %s: check the url", resp.Request.URL.Path)
 	}
 }
 

@@ -236,7 +236,23 @@ func TestPrometheusErrors(t *testing.T) {
 			}
 		})
 	}
-	_, s, rounds := newTestPrometheus(t, "http://127.0.0.1:1", "")
+	released := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"status":"success","data":{"result":[`))
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-released:
+		case <-r.Context().Done():
+		}
+	}))
+	defer slow.Close()
+	defer close(released)
+	_, s, rounds := newTestPrometheus(t, slow.URL, ", timeout: 50ms")
+	s.round(t.Context(), at(0))
+	if r := (*rounds)[0]; r.State != StateTimeout || !strings.Contains(r.Reason, "in time") {
+		t.Errorf("a slow answer: %s: %s", r.State, r.Reason)
+	}
+	_, s, rounds = newTestPrometheus(t, "http://127.0.0.1:1", "")
 	s.round(t.Context(), at(0))
 	if r := (*rounds)[0]; r.State != StateDown || !strings.Contains(r.Reason, "refused the connection") {
 		t.Errorf("nobody there: %s: %s", r.State, r.Reason)

@@ -31,6 +31,7 @@ func behindPrometheus(t *testing.T, server *realServer, interval string) string 
 	return writeFile(t, filepath.Join(t.TempDir(), "kvwatch.yml"), fmt.Sprintf(`
 global: {scrape_interval: %s, scrape_timeout: 1s, evaluation_interval: 1s}
 prometheus_sources: [{url: %q}]
+route: {receiver: terminal, group_by: [alertname, instance], group_wait: 1s}
 receivers: [{name: terminal, terminal_configs: [{}]}]
 rules: {TargetDown: {for: 1s}}
 `, interval, server.url))
@@ -98,6 +99,9 @@ scrape_configs:
 				}
 				return nil
 			})
+			if log := p.stderr.String(); strings.Contains(log, "not filled back whole") {
+				t.Error("the start could not fill history back")
+			}
 			if personal, err := p.query(`count({hashed_api_key!=""})`); err != nil || len(personal) != 0 {
 				t.Errorf("series with keys: %v (%v)", personal, err)
 			}
@@ -156,7 +160,7 @@ func targetStates(p *process) (map[string]string, error) {
 func past(t *testing.T, now time.Time) (history string, prompts, last float64) {
 	t.Helper()
 	const step, span = 15 * time.Second, 2 * time.Hour
-	sim, err := fleet.New(fleet.Config{Engines: 1, Start: now.Add(-span)})
+	sim, err := fleet.New(fleet.Config{Engines: 1, Start: now.Add(-span), Workload: fleet.Workload{Sessions: 6}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,10 +204,10 @@ func past(t *testing.T, now time.Time) (history string, prompts, last float64) {
 // TestPrometheusBackfill fills two hours of history from a real server.
 func TestPrometheusBackfill(t *testing.T) {
 	t.Parallel()
+	history, prompts, last := past(t, time.Now())
 	for _, server := range queryServers {
 		t.Run(server.name, func(t *testing.T) {
 			t.Parallel()
-			history, prompts, last := past(t, time.Now())
 			s := server.start(t, "scrape_configs: []", history)
 			storage := t.TempDir()
 			p := runDaemon(t, behindPrometheus(t, s, "15s"), storage)
