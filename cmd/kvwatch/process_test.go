@@ -91,7 +91,7 @@ func runDaemon(t *testing.T, config, storage string, more ...string) *process {
 // eventually polls the running process, which has a clock of its own.
 func (p *process) eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	p.until(t, time.Minute, what, check)
+	p.until(t, 3*time.Minute, what, check) // a busy machine with the race detector is slow
 }
 
 // until is eventually with a limit of its own.
