@@ -108,7 +108,7 @@ func TestRecordAndReplay(t *testing.T) {
 			live := newObserved(t)
 			r := recording{
 				urls: append(slices.Clone(engines), "http://"+gateway+"/metrics/"), output: filepath.Join(t.TempDir(), name),
-				interval: 200 * time.Millisecond, length: time.Hour, progress: io.Discard,
+				interval: time.Second, length: time.Hour, progress: io.Discard,
 				taken: func(round *collector.Round) {
 					if live.observe(round) >= 30 {
 						interrupt() // as Ctrl-C does
