@@ -23,10 +23,8 @@ type targetDown struct{}
 func (targetDown) Judge(w TargetWindow, _ time.Time) Verdict {
 	t := w.target
 	switch {
-	case !w.Scraped():
-		return unknown("the target was not scraped lately")
-	case t.state == collector.StateUnknown:
-		return unknown(notScrapedYet)
+	case w.unseen() != "":
+		return unknown(w.unseen())
 	case !isDown(t.state):
 		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state), Over: overState(t)}
 	}
@@ -53,9 +51,6 @@ func (targetDown) Judge(w TargetWindow, _ time.Time) Verdict {
 	}
 	return v
 }
-
-// notScrapedYet is why nothing is known of a target's state after a start.
-const notScrapedYet = "the target was not scraped since kvwatch started"
 
 // because says why the last scrape failed, to the end of a sentence: as the
 // collector says it, else by its state.

@@ -22,10 +22,8 @@ type targetUnauthorised struct{}
 func (targetUnauthorised) Judge(w TargetWindow, firing time.Time) Verdict {
 	t := w.target
 	switch {
-	case !w.Scraped():
-		return unknown("the target was not scraped lately")
-	case t.state == collector.StateUnknown:
-		return unknown(notScrapedYet)
+	case w.unseen() != "":
+		return unknown(w.unseen())
 	case t.state != collector.StateUnauthorised:
 		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state), Over: overState(t)}
 	}

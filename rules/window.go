@@ -41,6 +41,18 @@ func (w TargetWindow) Scraped() bool {
 	return w.target.lastScrape > 0 && w.ms-w.target.lastScrape <= w.fresh.Milliseconds()
 }
 
+// unseen says why nothing is known of the target's state; "" when it is known.
+func (w TargetWindow) unseen() string {
+	switch {
+	case !w.Scraped():
+		return "the target was not scraped lately"
+	case w.target.state == collector.StateUnknown:
+		return "the target was not scraped since kvwatch started"
+	default:
+		return ""
+	}
+}
+
 // unitWindow is what engines and gateways have in common.
 type unitWindow struct {
 	now time.Time
