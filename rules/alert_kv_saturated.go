@@ -15,13 +15,13 @@ func init() {
 			{Name: "ratio", Default: 0.95, Positive: true, Help: "KV usage that is too high"},
 			{Name: "window", Default: 3 * time.Minute, Positive: true, Help: "time over which it must be so at every scrape"},
 		},
-		Pool: func(s settings) poolDetector { return kvSaturated{s} },
+		Pool: func(s settings) detector[PoolWindow] { return kvSaturated{s} },
 	})
 }
 
 type kvSaturated struct{ settings }
 
-// Judge implements poolDetector.
+// Judge implements detector.
 func (d kvSaturated) Judge(w PoolWindow, _ time.Time) Verdict {
 	told, worst := 0, 0.0
 	var full, idle []string

@@ -17,7 +17,7 @@ func init() {
 			{Name: "slope_window", Default: 10 * time.Minute, Positive: true, Help: "time over which the number that waits must grow"},
 			{Name: "drain", Default: 60.0, Positive: true, Help: "drain time that is too long by itself, in seconds"},
 		},
-		Pool: func(s settings) poolDetector { return queueGrowing{s} },
+		Pool: func(s settings) detector[PoolWindow] { return queueGrowing{s} },
 	})
 }
 
@@ -27,7 +27,7 @@ type queueGrowing struct{ settings }
 // scrapes "every scrape" and a slope say nothing.
 const leastScrapes = 3
 
-// Judge implements poolDetector.
+// Judge implements detector.
 func (d queueGrowing) Judge(w PoolWindow, _ time.Time) Verdict {
 	now, told := w.sum(func(e EngineWindow) (float64, bool) { return e.waitingForCapacity() })
 	if told == 0 {

@@ -13,13 +13,13 @@ func init() {
 		Name:     "TargetDown",
 		Help:     "A target gives no page that can be read; critical when over half of its pool is so.",
 		Severity: SeverityWarning, For: time.Minute,
-		Target: func(settings) targetDetector { return targetDown{} },
+		Target: func(settings) detector[TargetWindow] { return targetDown{} },
 	})
 }
 
 type targetDown struct{}
 
-// Judge implements targetDetector.
+// Judge implements detector.
 func (targetDown) Judge(w TargetWindow, _ time.Time) Verdict {
 	t := w.target
 	switch {

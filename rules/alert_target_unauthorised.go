@@ -12,13 +12,13 @@ func init() {
 		Name:     "TargetUnauthorised",
 		Help:     "A target asks for a key that kvwatch does not have.",
 		Severity: SeverityWarning, For: time.Minute,
-		Target: func(settings) targetDetector { return targetUnauthorised{} },
+		Target: func(settings) detector[TargetWindow] { return targetUnauthorised{} },
 	})
 }
 
 type targetUnauthorised struct{}
 
-// Judge implements targetDetector.
+// Judge implements detector.
 func (targetUnauthorised) Judge(w TargetWindow, firing time.Time) Verdict {
 	t := w.target
 	switch {

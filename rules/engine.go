@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"kvwatch/collector"
 )
 
@@ -52,7 +50,8 @@ type Engine struct {
 	targets   map[targetKey]*target
 	inOrder   []*target
 	byPointer map[*collector.Target]*target
-	watches   map[*target][]*watch
+	// fleet are the watches over all that is watched.
+	fleet []*watch
 	// remembered holds what the state file knows of pools and watches that
 	// did not appear yet, by name and key.
 	remembered savedState
@@ -76,6 +75,10 @@ type instant struct {
 	interval time.Duration
 }
 
+func (e *Engine) instant(now time.Time) instant {
+	return instant{now: now, ms: now.UnixMilli(), fresh: e.fresh, interval: e.opts.ScrapeInterval}
+}
+
 func (n instant) unit(u *unit) unitWindow {
 	return unitWindow{now: n.now, ms: n.ms, fresh: u.target.freshOr(n.fresh), unit: u}
 }
@@ -83,6 +86,8 @@ func (n instant) unit(u *unit) unitWindow {
 func (n instant) pool(p *pool) PoolWindow {
 	return PoolWindow{now: n.now, ms: n.ms, fresh: n.fresh, interval: p.interval(n.interval), pool: p}
 }
+
+func (n instant) gateway(u *unit) GatewayWindow { return GatewayWindow{unitWindow: n.unit(u)} }
 
 func (n instant) target(t *target) TargetWindow {
 	w := TargetWindow{now: n.now, ms: n.ms, fresh: t.freshOr(n.fresh), target: t}
@@ -108,12 +113,13 @@ func New(o Options) (*Engine, error) {
 		opts: o, logger: o.Logger, fresh: freshFor(o.ScrapeInterval),
 		rules: resolved, conf: slices.Clone(o.Pools), pools: map[string]*pool{},
 		targets: map[targetKey]*target{}, byPointer: map[*collector.Target]*target{},
-		watches: map[*target][]*watch{}, own: map[alertCount]*output{},
+		own: map[alertCount]*output{},
 	}
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
 	}
 	e.remembered, err = loadState(o.StateFile)
+	e.watchFleet()
 	return e, err
 }
 
@@ -192,9 +198,9 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 		e.started = now
 	}
 	e.now = now
-	n := instant{now: now, ms: now.UnixMilli(), fresh: e.fresh, interval: e.opts.ScrapeInterval}
+	n := e.instant(now)
 	e.expire(n)
-	e.assign()
+	e.assign(n)
 	if err := e.dropEmptyPools(n); err != nil {
 		return nil, nil, err
 	}
@@ -240,15 +246,8 @@ func (e *Engine) record(n instant) {
 
 // judge asks all detectors.
 func (e *Engine) judge(n instant) {
-	for _, p := range e.sortedPools() {
-		for _, w := range p.watches {
-			w.step(n.now, w.pool.Judge(n.pool(p), w.firing()), e.opts.ExternalURL)
-		}
-	}
-	for _, t := range e.sortedTargets() {
-		for _, w := range e.watches[t] {
-			w.step(n.now, w.target.Judge(n.target(t), w.firing()), e.opts.ExternalURL)
-		}
+	for _, w := range e.allWatches() {
+		w.step(n.now, w.judge(n, w.firing()), e.opts.ExternalURL)
 	}
 	// What the state file told of and nothing came back for is over after a while.
 	if n.now.Sub(e.started) > resolvedKept {
@@ -258,7 +257,11 @@ func (e *Engine) judge(n instant) {
 			if w.Alert != nil {
 				w.end(n.now, about(w.Alert.Name, w.Alert.Labels)+" ended: what it was about did not come back after a restart")
 			}
-			if e.remembered.Watches[key] = w.watchState; len(w.Resolved) == 0 {
+			if w.Left.IsZero() {
+				w.Left = n.now
+			}
+			e.remembered.Watches[key] = w.watchState
+			if len(w.Resolved) == 0 && (w.Detector == nil || n.now.Sub(w.Left) > learnedKept) {
 				delete(e.remembered.Watches, key)
 			}
 		}
@@ -272,188 +275,16 @@ func (e *Engine) expire(n instant) {
 			continue
 		}
 		for _, u := range t.units {
-			e.leave(u)
+			e.leave(n, u)
+			e.retire(n, u.watches, "the target is not scraped any more")
 			e.gone = append(e.gone, u.outputs...)
 		}
+		e.retire(n, t.watches, "the target is not scraped any more")
 		e.gone = append(e.gone, t.outputs...)
 		delete(e.targets, key)
 		e.inOrder = nil
-		delete(e.watches, t)
 		maps.DeleteFunc(e.byPointer, func(_ *collector.Target, at *target) bool { return at == t })
 	}
-}
-
-// assign gives new engines their pool, and new subjects their outputs and watches.
-func (e *Engine) assign() {
-	for _, t := range e.sortedTargets() {
-		if t.outputs == nil && t.lastScrape > 0 {
-			e.equipTarget(t)
-		}
-		for _, u := range t.units {
-			switch {
-			case u.engine == "":
-				if u.outputs == nil {
-					e.equipGateway(u)
-				}
-			case u.modelName == "" || u.pool != nil && u.pooledAs == u.modelName:
-			default:
-				e.leave(u)
-				e.gone = append(e.gone, u.outputs...)
-				e.join(u)
-			}
-		}
-	}
-}
-
-// join puts an engine into its pool.
-func (e *Engine) join(u *unit) {
-	p := e.poolFor(u)
-	u.pool, u.pooledAs = p, u.modelName
-	p.members = append(p.members, u)
-	slices.SortFunc(p.members, func(a, b *unit) int { return strings.Compare(a.key(), b.key()) })
-	p.check()
-	u.outputs = nil
-	subject := labels.FromStrings("job", u.target.job, "instance", u.target.instance, "engine", u.engine, "model_name", u.modelName)
-	for _, r := range sortedRecordings() {
-		if r.Engine == nil {
-			continue
-		}
-		for _, value := range r.values() {
-			u.outputs = append(u.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
-				return r.Engine(EngineWindow{unitWindow: n.unit(u), pool: u.pool}, value)
-			}))
-		}
-	}
-}
-
-// leave takes an engine out of its pool.
-func (e *Engine) leave(u *unit) {
-	if u.pool == nil {
-		return
-	}
-	u.pool.leave(u)
-	u.pool = nil
-}
-
-// poolFor finds the pool that claims u, or makes its default pool.
-func (e *Engine) poolFor(u *unit) *pool {
-	claims := claiming(e.conf, u)
-	switch len(claims) {
-	case 0:
-		return e.pool(u.target.job+"/"+u.modelName, nil, u.modelName)
-	case 1:
-	default:
-		e.logger.Error("an engine is claimed by two pools: tell them apart by jobs or model_name; the first has it",
-			"job", u.target.job, "instance", u.target.instance, "model_name", u.modelName, "pools", claims[0].Name+", "+claims[1].Name)
-	}
-	p := e.pool(claims[0].Name, claims[0], u.modelName)
-	if len(claims) > 1 {
-		p.claimed = fmt.Sprintf("%s is claimed by %q and by %q", u.target.instance, claims[0].Name, claims[1].Name)
-	}
-	return p
-}
-
-// claiming lists the configured pools that claim u.
-func claiming(conf []PoolConfig, u *unit) []*PoolConfig {
-	var claims []*PoolConfig
-	for i := range conf {
-		if conf[i].matches(u.target.job, u.modelName) {
-			claims = append(claims, &conf[i])
-		}
-	}
-	return claims
-}
-
-// pool finds or makes a pool.
-func (e *Engine) pool(name string, conf *PoolConfig, modelName string) *pool {
-	if p := e.pools[name]; p != nil {
-		return p
-	}
-	p := &pool{name: name, conf: conf, modelName: modelName, excess: newCacheExcess(newExcessConfig(e.rules))}
-	e.pools[name] = p
-	if s, ok := e.remembered.Pools[name]; ok {
-		p.seats.load(s.Seats)
-		if err := p.excess.load(s.Excess); err != nil {
-			e.logger.Error("what was learned of a pool cannot be read; it learns anew", "pool", name, "err", err)
-		}
-		delete(e.remembered.Pools, name)
-	}
-	e.equipPool(p)
-	return p
-}
-
-// equipPool gives a pool its outputs and watches.
-func (e *Engine) equipPool(p *pool) {
-	for _, r := range sortedRecordings() {
-		if r.Pool == nil {
-			continue
-		}
-		for _, value := range r.values() {
-			p.outputs = append(p.outputs, newOutput(&r, r.poolName(), value, p.subject(), func(n instant) Result {
-				return r.Pool(n.pool(p), value)
-			}))
-		}
-	}
-	p.watches = nil
-	for _, name := range alertNames() {
-		a, s := alertings[name], e.rules[name]
-		if a.Pool != nil && !s.disabled {
-			p.watches = append(p.watches, e.watch(&watch{rule: a, settings: s, subject: p.subject(), pool: a.Pool(s)}))
-		}
-	}
-}
-
-// equipTarget gives a target its outputs and watches.
-func (e *Engine) equipTarget(t *target) {
-	subject := labels.FromStrings("job", t.job, "instance", t.instance)
-	for _, r := range sortedRecordings() {
-		if r.Target == nil {
-			continue
-		}
-		for _, value := range r.values() {
-			t.outputs = append(t.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
-				return r.Target(n.target(t), value)
-			}))
-		}
-	}
-	e.watchTarget(t)
-}
-
-func (e *Engine) watchTarget(t *target) {
-	subject := labels.FromStrings("job", t.job, "instance", t.instance)
-	var watches []*watch
-	for _, name := range alertNames() {
-		a, s := alertings[name], e.rules[name]
-		if a.Target != nil && !s.disabled {
-			watches = append(watches, e.watch(&watch{rule: a, settings: s, subject: subject, target: a.Target(s)}))
-		}
-	}
-	e.watches[t] = watches
-}
-
-// equipGateway gives a gateway its outputs.
-func (e *Engine) equipGateway(u *unit) {
-	u.outputs = []*output{}
-	subject := labels.FromStrings("job", u.target.job, "instance", u.target.instance)
-	for _, r := range sortedRecordings() {
-		if r.Gateway == nil {
-			continue
-		}
-		for _, value := range r.values() {
-			u.outputs = append(u.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
-				return r.Gateway(GatewayWindow{unitWindow: n.unit(u)}, value)
-			}))
-		}
-	}
-}
-
-// watch takes up what the state file knows of it.
-func (e *Engine) watch(w *watch) *watch {
-	if s, ok := e.remembered.Watches[w.key()]; ok {
-		w.watchState = s
-		delete(e.remembered.Watches, w.key())
-	}
-	return w
 }
 
 // Recorded returns all derived series as of the last Eval, those without a
@@ -523,9 +354,12 @@ func (e *Engine) allWatches() []*watch {
 		all = append(all, p.watches...)
 	}
 	for _, t := range e.sortedTargets() {
-		all = append(all, e.watches[t]...)
+		all = append(all, t.watches...)
+		for _, u := range t.units {
+			all = append(all, u.watches...)
+		}
 	}
-	return all
+	return append(all, e.fleet...)
 }
 
 // Detectors says where each detector stands.

@@ -42,14 +42,7 @@ func (e *Engine) dropEmptyPools(n instant) error {
 		}
 		learned.Left = n.now
 		e.remembered.Pools[name] = learned
-		for _, w := range p.watches {
-			if w.Alert != nil {
-				w.end(n.now, w.about()+" ended: the pool has no engine any more")
-			}
-			if len(w.Resolved) > 0 {
-				e.remembered.Watches[w.key()] = w.watchState
-			}
-		}
+		e.retire(n, p.watches, "the pool has no engine any more")
 		e.gone = append(e.gone, p.outputs...)
 		delete(e.pools, name)
 	}
@@ -57,4 +50,23 @@ func (e *Engine) dropEmptyPools(n instant) error {
 		return !s.Left.IsZero() && n.now.Sub(s.Left) > learnedKept
 	})
 	return nil
+}
+
+// retire ends the alerts of watches whose subject went; what their detectors
+// learned is kept for a while, for a subject that comes back.
+func (e *Engine) retire(n instant, watches []*watch, why string) {
+	for _, w := range watches {
+		if w.Alert != nil {
+			w.end(n.now, w.about()+" ended: "+why)
+		}
+		saved, err := w.saved()
+		if err != nil {
+			e.logger.Error("what a detector learned is lost with its subject", "err", err)
+			continue
+		}
+		if saved != nil {
+			saved.Left = n.now
+			e.remembered.Watches[w.key()] = *saved
+		}
+	}
 }

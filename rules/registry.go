@@ -66,9 +66,24 @@ type Alerting struct {
 	For      time.Duration
 	// Settings are the detector's own.
 	Settings []Setting
-	// Pool or Target makes the detector of one pool or of one target.
-	Pool   func(s settings) poolDetector
-	Target func(s settings) targetDetector
+	// One of these makes the detector: of one pool, engine, gateway or target,
+	// or of all that kvwatch watches.
+	Pool    func(s settings) detector[PoolWindow]
+	Engine  func(s settings) detector[EngineWindow]
+	Gateway func(s settings) detector[GatewayWindow]
+	Target  func(s settings) detector[TargetWindow]
+	Fleet   func(s settings) detector[FleetWindow]
+}
+
+// subjects counts the kinds of subject that the alert has a detector for.
+func (a Alerting) subjects() int {
+	n := 0
+	for _, has := range []bool{a.Pool != nil, a.Engine != nil, a.Gateway != nil, a.Target != nil, a.Fleet != nil} {
+		if has {
+			n++
+		}
+	}
+	return n
 }
 
 var (
@@ -89,8 +104,8 @@ func alert(a Alerting) {
 	if _, ok := alertings[a.Name]; ok {
 		panic("rules: " + a.Name + " is registered twice")
 	}
-	if (a.Pool == nil) == (a.Target == nil) {
-		panic("rules: " + a.Name + " needs either Pool or Target")
+	if a.subjects() != 1 {
+		panic("rules: " + a.Name + " needs one of Pool, Engine, Gateway, Target and Fleet")
 	}
 	alertings[a.Name] = a
 }

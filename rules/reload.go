@@ -38,14 +38,17 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override, scrap
 		for _, u := range t.units {
 			if u.engine != "" {
 				e.gone = append(e.gone, u.outputs...)
-				u.pool, u.pooledAs, u.outputs = nil, "", nil
+				u.pool, u.pooledAs, u.outputs, u.watches = nil, "", nil, nil
+			} else if u.outputs != nil {
+				e.watchGateway(u, gatewaySubject(u))
 			}
 		}
-		if e.watches[t] != nil {
+		if t.outputs != nil {
 			e.watchTarget(t)
 		}
 	}
-	e.assign()
+	e.watchFleet()
+	e.assign(e.instant(e.now))
 	e.endOrphans(live)
 	return nil
 }

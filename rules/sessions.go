@@ -103,7 +103,7 @@ func (e *Engine) ObserveCalls(r *collector.CallRound) {
 	for _, c := range r.Calls {
 		s.waiting = append(s.waiting, loggedCall{c, src})
 	}
-	e.assign() // pools are known as soon as an engine was scraped
+	e.assign(e.instant(e.now)) // pools are known as soon as an engine was scraped
 	clear(s.claims)
 	e.placeCalls(r.Time)
 }

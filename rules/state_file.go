@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -34,16 +33,13 @@ func (e *Engine) state() (savedState, error) {
 		s.Pools[name] = learned
 	}
 	for _, w := range e.allWatches() {
-		if w.Alert == nil && len(w.Resolved) == 0 {
-			continue
+		saved, err := w.saved()
+		if err != nil {
+			return s, err
 		}
-		c := w.watchState
-		c.Resolved = slices.Clone(c.Resolved)
-		if c.Alert != nil {
-			a := c.Alert.clone()
-			c.Alert = &a
+		if saved != nil {
+			s.Watches[w.key()] = *saved
 		}
-		s.Watches[w.key()] = c
 	}
 	return s, nil
 }

@@ -70,6 +70,7 @@ type target struct {
 	// ignored is the slot of all series that no rule reads.
 	ignored *slot
 	outputs []*output
+	watches []*watch
 	// served are the requests that a gateway answered, by the model asked for.
 	served map[string]*served
 }

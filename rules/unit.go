@@ -47,6 +47,8 @@ type unit struct {
 	nextFacts int
 	// outputs are its derived series, see output.
 	outputs []*output
+	// watches are those over it alone.
+	watches []*watch
 }
 
 type gaugeWindow struct {

@@ -1,6 +1,9 @@
 package rules
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // The phases of a detector.
 const (
@@ -33,15 +36,17 @@ type Verdict struct {
 	Numbers  []Number
 }
 
-// poolDetector judges one pool. firing is when its alert fired, zero while it
-// does not fire.
-type poolDetector interface {
-	Judge(w PoolWindow, firing time.Time) Verdict
+// detector judges one subject by its window, once per Eval. firing is when its
+// alert fired, zero while it does not fire.
+type detector[W any] interface {
+	Judge(w W, firing time.Time) Verdict
 }
 
-// targetDetector judges one target.
-type targetDetector interface {
-	Judge(w TargetWindow, firing time.Time) Verdict
+// keeper is a detector that keeps something between two Evals; what save
+// returns is given to load after a restart or a reload.
+type keeper interface {
+	save() (json.RawMessage, error)
+	load(raw json.RawMessage) error
 }
 
 // unknown is a verdict for want of data.

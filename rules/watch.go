@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,10 +24,22 @@ type watch struct {
 	rule     Alerting
 	settings settings
 	subject  labels.Labels
-	pool     poolDetector
-	target   targetDetector
+	// judge asks the detector; keeper is the same detector where it keeps
+	// something, else nil.
+	judge  func(n instant, firing time.Time) Verdict
+	keeper keeper
 	watchState
 	verdict Verdict
+}
+
+// watchOver puts a detector over a subject, whose window at an Eval is window's.
+func watchOver[W any](a Alerting, s settings, subject labels.Labels, d detector[W], window func(instant) W) *watch {
+	w := &watch{
+		rule: a, settings: s, subject: subject,
+		judge: func(n instant, firing time.Time) Verdict { return d.Judge(window(n), firing) },
+	}
+	w.keeper, _ = d.(keeper)
+	return w
 }
 
 // watchState is the part of a watch that survives a restart.
@@ -38,6 +52,32 @@ type watchState struct {
 	UnknownSince time.Time `json:"unknown_since,omitzero"`
 	// Resolved holds the alerts that resolved lately.
 	Resolved []Alert `json:"resolved,omitempty"`
+	// Detector is what its keeper saved.
+	Detector json.RawMessage `json:"detector,omitempty"`
+	// Left is when the subject went; zero while it is there.
+	Left time.Time `json:"left,omitzero"`
+}
+
+// saved is the state as a file holds it, nil when there is nothing to hold.
+func (w *watch) saved() (*watchState, error) {
+	s := w.watchState
+	s.Detector = nil
+	if w.keeper != nil {
+		raw, err := w.keeper.save()
+		if err != nil {
+			return nil, fmt.Errorf("saving what %s learned: %w", w.about(), err)
+		}
+		s.Detector = raw
+	}
+	if s.Alert == nil && len(s.Resolved) == 0 && s.Detector == nil {
+		return nil, nil
+	}
+	s.Resolved = slices.Clone(s.Resolved)
+	if s.Alert != nil {
+		a := s.Alert.clone()
+		s.Alert = &a
+	}
+	return &s, nil
 }
 
 // key identifies the watch in the state file.
@@ -130,10 +170,14 @@ func (w *watch) about() string { return about(w.rule.Name, w.subject.Map()) }
 
 // about names an alert with the given labels.
 func about(name string, labels map[string]string) string {
-	if pool := labels["pool"]; pool != "" {
+	switch pool, instance := labels["pool"], labels["instance"]; {
+	case pool != "":
 		return fmt.Sprintf("%s of pool %s", name, pool)
+	case instance != "":
+		return fmt.Sprintf("%s of %s of job %s", name, instance, labels["job"])
+	default:
+		return name
 	}
-	return fmt.Sprintf("%s of %s of job %s", name, labels["instance"], labels["job"])
 }
 
 func (w *watch) unknownTooLong(now time.Time) bool {

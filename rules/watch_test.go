@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -96,5 +97,60 @@ func TestSeverityThatRises(t *testing.T) {
 	w.step(testStart, Verdict{Active: true, Severity: SeverityCritical}, "")
 	if w.Alert.Severity != SeverityInfo {
 		t.Errorf("severity %s", w.Alert.Severity)
+	}
+}
+
+// counting is a detector that counts how often it was asked.
+type counting struct{ N int }
+
+func (c *counting) Judge(PoolWindow, time.Time) Verdict {
+	c.N++
+	return Verdict{Phase: PhaseWatching}
+}
+
+func (c *counting) save() (json.RawMessage, error) { return json.Marshal(c) }
+
+func (c *counting) load(raw json.RawMessage) error { return json.Unmarshal(raw, c) }
+
+func TestDetectorKeepsWhatItLearned(t *testing.T) {
+	t.Parallel()
+	over := func(d *counting) *watch {
+		return watchOver(Alerting{Name: "Test"}, settings{}, labels.FromStrings("pool", "p"), d, func(instant) PoolWindow { return PoolWindow{} })
+	}
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := over(&counting{})
+	before.judge(instant{}, time.Time{})
+	before.judge(instant{}, time.Time{})
+	e.retire(instant{now: testStart}, []*watch{before}, "it went")
+
+	after := &counting{}
+	e.takeUp(over(after))
+	if after.N != 2 {
+		t.Errorf("it learned %d, want what was learned before: 2", after.N)
+	}
+	if len(e.remembered.Watches) != 0 {
+		t.Errorf("still remembered: %v", e.remembered.Watches)
+	}
+}
+
+func TestLearnedIsForgottenInTheEnd(t *testing.T) {
+	t.Parallel()
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.started = testStart
+	e.remembered.Watches["gone"] = watchState{Detector: json.RawMessage(`{"N":1}`)}
+	for _, step := range []struct {
+		after time.Duration
+		kept  int
+	}{{time.Hour, 1}, {learnedKept, 1}, {learnedKept + 2*time.Hour, 0}} {
+		e.judge(instant{now: testStart.Add(step.after)})
+		if n := len(e.remembered.Watches); n != step.kept {
+			t.Errorf("after %s: %d remembered, want %d", step.after, n, step.kept)
+		}
 	}
 }
