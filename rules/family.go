@@ -75,7 +75,7 @@ func (t total) long() bool {
 // long says the same of a histogram's sum and count.
 func (h hist) long() bool {
 	switch h {
-	case histPrompt, histComputed, histTTFT, histPrefill:
+	case histPrompt, histComputed, histTTFT, histQueueTime, histPrefill:
 		return true
 	default:
 		return false

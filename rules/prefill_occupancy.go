@@ -1,0 +1,51 @@
+package rules
+
+import "time"
+
+// prefillWindow is the span over which occupancy is told.
+const prefillWindow = 10 * time.Minute
+
+// occupancyCovered is the part of a window that pages must cover before an
+// occupancy is told of it.
+const occupancyCovered = 0.25
+
+// prefillShare is the time that an engine's requests spent in prefill, and the
+// time that was seen, over one window.
+type prefillShare struct {
+	// busy is the sum of (time to first token - queue time) over the requests
+	// that got their first token, in seconds.
+	busy float64
+	// covered is in replica-seconds.
+	covered float64
+}
+
+// ratio is occ = (d TTFT_sum - d queue_time_sum) / covered replica-seconds.
+// Where an engine computes several prompts side by side it can be above 1.
+func (p prefillShare) ratio() float64 { return p.busy / p.covered }
+
+// prefillShare reads that of one engine; false where it is not known.
+func (w unitWindow) prefillShare(d time.Duration) (prefillShare, bool) {
+	if !w.Fresh() || !w.unit.hasHist(histTTFT) || !w.unit.hasHist(histQueueTime) {
+		return prefillShare{}, false
+	}
+	first, queued := w.sums(histTTFT, d), w.sums(histQueueTime, d)
+	p := prefillShare{busy: max(first.sum-queued.sum, 0), covered: w.Increase(totalCovered, d)}
+	return p, first.possible() && queued.possible() && p.covered >= occupancyCovered*d.Seconds()
+}
+
+// sums is what a histogram gained in the window, without its buckets.
+func (w unitWindow) sums(h hist, d time.Duration) bucketCounts {
+	return bucketCounts{bounds: w.unit.hists[h].bounds, sum: w.HistSum(h, d), count: w.HistCount(h, d)}
+}
+
+// prefillShare is that of the members which tell it, together.
+func (w PoolWindow) prefillShare(d time.Duration) (all prefillShare, told int) {
+	for _, u := range w.pool.members {
+		if p, ok := w.engine(u).prefillShare(d); ok {
+			all.busy += p.busy
+			all.covered += p.covered
+			told++
+		}
+	}
+	return all, told
+}
