@@ -2,7 +2,6 @@ package alerting
 
 import (
 	"reflect"
-	"strings"
 	"time"
 
 	"kvwatch/rules"
@@ -92,7 +91,7 @@ func texts(alerts []rules.Alert) []any {
 	out := make([]any, 0, 4*len(alerts))
 	for _, a := range alerts {
 		e := a.Evidence
-		out = append(out, a.Key(), a.State, a.Annotations, [...]string{e.Seen, e.Against, e.CauseText, e.Cost, e.Next, e.Confidence, strings.Join(e.Events, "; ")})
+		out = append(out, a.Key(), a.State, a.Annotations, [...]string{e.Seen, e.Against, e.CauseText, e.Cost, e.Next, e.Confidence})
 	}
 	return out
 }

@@ -107,21 +107,33 @@ func (p *pageReader) read(body io.Reader, contentType string, at time.Time) (sam
 	p.page.reset(isOpenMetrics(contentType) || p.exemplars)
 	p.sums.begin()
 	err = p.lines.each(body, p.limits.BodyBytes, p.line)
-	info = pageInfo{Bytes: p.lines.bytes, Wanted: p.page.wanted, BadLines: p.page.bad, NotNumbers: p.page.notNumbers}
 	if err != nil {
-		return nil, nil, info, err
+		return nil, nil, p.info(nil), err
 	}
 	src := p.recognise()
-	if src != nil {
-		info.Source = src.name
-	}
+	info = p.info(src)
 	if err := p.judge(src, isOpenMetrics(contentType)); err != nil {
 		return nil, nil, info, err
 	}
+	samples, stale = p.accept(&info, src, at)
+	return samples, stale, info, nil
+}
+
+// info is what is known of the page before it is taken; src may be nil.
+func (p *pageReader) info(src *source) pageInfo {
+	info := pageInfo{Bytes: p.lines.bytes, Wanted: p.page.wanted, BadLines: p.page.bad, NotNumbers: p.page.notNumbers}
+	if src != nil {
+		info.Source = src.name
+	}
+	return info
+}
+
+// accept makes the page the last one, and says what is on it.
+func (p *pageReader) accept(info *pageInfo, src *source, at time.Time) (samples []Sample, stale []*Series) {
 	info.Restarted = p.take(src, at)
 	info.From, info.ProcessStart, info.Sampled = p.from, p.start, p.workers.takeTurns()
 	info.Missing = p.page.missing(src)
-	return p.sums.samples, p.sums.stale, info, nil
+	return p.sums.samples, p.sums.stale
 }
 
 // lose marks all series stale after a failed scrape and returns them, each
@@ -246,7 +258,7 @@ func (p *pageReader) sample(line []byte, name *sampleName, ended bool) (bool, er
 	}
 	pg.good++
 	if pg.wanted++; pg.wanted > p.limits.Series {
-		return false, &PageError{StateTooLarge, fmt.Sprintf("the page holds more than %d wanted samples; raise sample_limit if that is expected", p.limits.Series)}
+		return false, p.tooMany()
 	}
 	return p.value(in, value, ended), nil
 }
@@ -306,6 +318,11 @@ func (p *pageReader) admit(line []byte, end int, name *sampleName) (*input, erro
 	case length != end:
 		return nil, errExemplar
 	}
+	return p.admitSeries(exposed, name)
+}
+
+// admitSeries gives a series its place by its exposed labels.
+func (p *pageReader) admitSeries(exposed labels.Labels, name *sampleName) (*input, error) {
 	if err := p.limits.check(exposed); err != nil {
 		return nil, err
 	}
@@ -320,6 +337,11 @@ func (p *pageReader) admit(line []byte, end int, name *sampleName) (*input, erro
 	}
 	in.out = p.sums.outputOf(lset, name.family)
 	return in, nil
+}
+
+// tooMany refuses a page.
+func (p *pageReader) tooMany() error {
+	return &PageError{StateTooLarge, fmt.Sprintf("the page holds more than %d wanted samples; raise sample_limit if that is expected", p.limits.Series)}
 }
 
 // keep gives the labels that a series is passed on with: the target's own, its

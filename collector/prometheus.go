@@ -1,17 +1,14 @@
 package collector
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"net/http"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -246,7 +243,7 @@ type promTarget struct {
 	last int64
 	// missed counts the good answers in a row that did not have it.
 	missed int
-	page   []byte
+	page   []StoredSample
 }
 
 func (s *promServer) status() []TargetStatus {
@@ -290,7 +287,7 @@ func (s *promServer) round(ctx context.Context, now time.Time) {
 		own = s.self.rounds.failed(why, now)
 		s.unknown(why)
 	} else {
-		s.show(seen, 0, func(r *Round, _ pageInfo) { s.reader.sink(ctx, r) })
+		s.show(ctx, seen, 0, now, s.reader.sink)
 		s.forget(ctx, seen)
 		own = s.self.rounds.well(now)
 	}
@@ -346,8 +343,8 @@ func (s *promServer) queries(ctx context.Context, timeout time.Duration, seen *p
 
 // show hands on a round for each target that has something new at the i-th
 // time of the answer.
-func (s *promServer) show(seen *promAnswer, i int, sink func(*Round, pageInfo)) {
-	for _, id := range slices.Sorted(maps.Keys(seen.targets)) {
+func (s *promServer) show(ctx context.Context, seen *promAnswer, i int, now time.Time, sink func(context.Context, *Round)) {
+	for _, id := range seen.inOrder(i) {
 		one := seen.targets[id]
 		if s.reader.taken(one.job, one.instance) {
 			seen.taken++
@@ -365,7 +362,7 @@ func (s *promServer) show(seen *promAnswer, i int, sink func(*Round, pageInfo)) 
 		began := time.Now()
 		round, info := s.roundOf(t, one, i, time.UnixMilli(at).UTC(), up)
 		round.Duration = time.Since(began)
-		sink(round, info)
+		sink(ctx, round)
 		t.report(round, info, selfTold{}, false)
 	}
 }
@@ -378,8 +375,8 @@ func (s *promServer) roundOf(t *promTarget, one *promSeen, i int, at time.Time, 
 	case up == 0:
 		return t.rounds.failed(failure{StateDown, fmt.Sprintf("%s cannot scrape it (its up is 0): its page of targets says why", host)}, at), pageInfo{}
 	}
-	t.page = one.write(t.page[:0], i)
-	return t.rounds.page(bytes.NewReader(t.page), "", at, func(error) failure { return failure{} })
+	t.page = one.page(t.page[:0], i)
+	return t.rounds.stored(t.page, at)
 }
 
 // target finds or makes a target.
@@ -390,7 +387,6 @@ func (s *promServer) target(id string, one *promSeen) *promTarget {
 	t := &promTarget{targetScraper: s.reader.newScraper(Target{
 		Labels:  labels.FromStrings(model.JobLabel, one.job, model.InstanceLabel, one.instance),
 		URL:     s.self.public.URL,
-		Source:  one.source,
 		Gateway: s.config.Gateway,
 	}, &ScrapeConfig{SampleLimit: s.config.SampleLimit})}
 	s.mu.Lock()

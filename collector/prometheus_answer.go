@@ -1,11 +1,11 @@
 package collector
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,18 +31,16 @@ type promAnswer struct {
 // promSeen is what is known of one target.
 type promSeen struct {
 	job, instance string
-	// source is empty where only the page tells.
-	source string
-	lines  []promLine
+	lines         []promLine
 	// up and times are of `up`: its value and when it was scraped, in seconds.
 	up, times promValues
 	// twice says that more than one target has this job and instance.
 	twice bool
 }
 
-// promLine is one series as its page has it.
+// promLine is one series of a target's page.
 type promLine struct {
-	text   []byte
+	series *StoredSeries
 	values promValues
 }
 
@@ -62,7 +60,8 @@ func newPromAnswer(times int) *promAnswer {
 
 // series takes one series of a page.
 func (a *promAnswer) series(q *querySeries) error {
-	if registered.samples[q.Metric[model.MetricNameLabel]] == nil {
+	series := NewStoredSeries(exposed(q.Metric))
+	if series == nil {
 		return nil // a selector may be wider than what is read
 	}
 	t := a.target(q)
@@ -72,7 +71,7 @@ func (a *promAnswer) series(q *querySeries) error {
 	}
 	values, err := a.values(q)
 	if err == nil {
-		t.lines = append(t.lines, promLine{text: exposition(nil, q.Metric), values: values})
+		t.lines = append(t.lines, promLine{series: series, values: values})
 	}
 	return err
 }
@@ -191,16 +190,21 @@ func (t *promSeen) any(i int) bool {
 	return slices.ContainsFunc(t.lines, func(l promLine) bool { return !isMissing(l.values.at(i)) })
 }
 
-// write appends the i-th values as a page.
-func (t *promSeen) write(page []byte, i int) []byte {
+// page appends the i-th values of the target's series.
+func (t *promSeen) page(to []StoredSample, i int) []StoredSample {
 	for _, l := range t.lines {
 		if v := l.values.at(i); !isMissing(v) {
-			page = append(append(page, l.text...), ' ')
-			page = append(strconv.AppendFloat(page, v, 'g', -1, 64), '\n')
+			to = append(to, StoredSample{Series: l.series, Value: v})
 		}
 	}
-	// A page that ends with a bucket would seem cut; the order of an answer is not a page's.
-	return append(page, "# EOF\n"...)
+	return to
+}
+
+// inOrder lists the targets in the order of the scrapes that the i-th values are of.
+func (a *promAnswer) inOrder(i int) []string {
+	return slices.SortedFunc(maps.Keys(a.targets), func(x, y string) int {
+		return cmp.Or(cmp.Compare(a.targets[x].when(i, a.times[i]), a.targets[y].when(i, a.times[i])), cmp.Compare(x, y))
+	})
 }
 
 // newPromRange is an answer for several times from start on.

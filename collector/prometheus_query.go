@@ -7,16 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // queryClient asks one server by Prometheus's query API.
@@ -233,31 +232,14 @@ func (a *queryAnswer) delimiter(want json.Delim) error {
 	return nil
 }
 
-// exposition appends the text of a series as a page has it, without the labels
-// that say whose it is. Labels come in order: a series is known by its text.
-func exposition(out []byte, metric map[string]string) []byte {
-	out = append(out, metric[model.MetricNameLabel]...)
-	out = append(out, '{')
-	for _, name := range slices.Sorted(maps.Keys(metric)) {
-		switch name {
-		case model.MetricNameLabel, model.JobLabel, model.InstanceLabel:
-			continue
+// exposed are the labels that a series has on its page, without those that say
+// whose it is.
+func exposed(metric map[string]string) labels.Labels {
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for name, value := range metric {
+		if name != model.JobLabel && name != model.InstanceLabel {
+			b.Set(name, value)
 		}
-		if !model.LegacyValidation.IsValidLabelName(name) {
-			continue
-		}
-		out = append(append(out, name...), '=', '"')
-		for i := range len(metric[name]) {
-			switch c := metric[name][i]; c {
-			case '\\', '"':
-				out = append(out, '\\', c)
-			case '\n':
-				out = append(out, '\\', 'n')
-			default:
-				out = append(out, c)
-			}
-		}
-		out = append(out, '"', ',')
 	}
-	return append(out, '}')
+	return b.Labels()
 }

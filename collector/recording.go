@@ -320,12 +320,34 @@ type readCloser struct {
 // scrapes would have given them. A page that cannot be read is a failed round
 // that names its file. It ends early only when ctx is done or sink fails.
 func (r *Recording) Replay(ctx context.Context, sink func(*Round) error) error {
+	first, last := r.Span()
+	return r.ReplayRange(ctx, RecordingRange{From: first, To: last.Add(time.Millisecond)}, sink)
+}
+
+// RecordingRange says what ReplayRange hands on.
+type RecordingRange struct {
+	// From (inclusive) and To (exclusive) bound it.
+	From, To time.Time
+	// Complete is given a copy of every target before its first round, and may
+	// add what the recording does not hold. nil adds nothing.
+	Complete func(*Target)
+}
+
+// ReplayRange is Replay for a part of the recording.
+func (r *Recording) ReplayRange(ctx context.Context, o RecordingRange, sink func(*Round) error) error {
 	all := make([]*rounds, len(r.folders))
 	for i := range r.folders {
-		all[i] = newRounds(r.folders[i].target, DefaultLimits())
+		target := r.folders[i].target
+		if o.Complete != nil {
+			o.Complete(&target)
+		}
+		all[i] = newRounds(target, DefaultLimits())
 	}
 	var buf bytes.Buffer
 	for p := range r.Pages() {
+		if p.Time.Before(o.From) || !p.Time.Before(o.To) {
+			continue
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -335,6 +357,33 @@ func (r *Recording) Replay(ctx context.Context, sink func(*Round) error) error {
 		}
 	}
 	return nil
+}
+
+// Interval is the usual time between two scrapes of the folder; 0 where there
+// is one at most.
+func (r *Recording) Interval(name string) time.Duration {
+	i := slices.IndexFunc(r.folders, func(f folder) bool { return f.name == name })
+	var times []int64
+	for _, e := range r.entries {
+		if int(e.folder) == i {
+			times = append(times, e.at)
+		}
+	}
+	return UsualInterval(times)
+}
+
+// UsualInterval is the median of the gaps between scrapes, whose times are in
+// Unix milliseconds and in order; 0 of fewer than two.
+func UsualInterval(times []int64) time.Duration {
+	if len(times) < 2 {
+		return 0
+	}
+	gaps := make([]int64, 0, len(times)-1)
+	for i := 1; i < len(times); i++ {
+		gaps = append(gaps, times[i]-times[i-1])
+	}
+	slices.Sort(gaps)
+	return time.Duration(gaps[len(gaps)/2]) * time.Millisecond
 }
 
 // replay makes the page's round, as one of the time at.

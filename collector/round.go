@@ -47,12 +47,30 @@ func newReaderOf(t Target, limits Limits) *pageReader { return newPageReader(&t,
 // says why. The round is valid until the next call.
 func (r *rounds) page(body io.Reader, contentType string, at time.Time, explain func(error) failure) (*Round, pageInfo) {
 	watched := &watchedBody{body: body}
-	samples, stale, info, err := r.read(watched, contentType, at)
+	got := guarded(func() readPage { return newReadPage(r.reader.read(watched, contentType, at)) })
 	if watched.err != nil {
-		return r.failed(explain(watched.err), at), info
+		return r.failed(explain(watched.err), at), got.info
 	}
-	if err != nil {
-		return r.failed(pageFailure(err), at), info
+	return r.take(got, at)
+}
+
+// readPage is what the reader gives of a page.
+type readPage struct {
+	samples []Sample
+	stale   []*Series
+	info    pageInfo
+	err     error
+}
+
+func newReadPage(samples []Sample, stale []*Series, info pageInfo, err error) readPage {
+	return readPage{samples, stale, info, err}
+}
+
+// take makes a round of a page that was read, well or not.
+func (r *rounds) take(got readPage, at time.Time) (*Round, pageInfo) {
+	info := got.info
+	if got.err != nil {
+		return r.failed(pageFailure(got.err), at), info
 	}
 	if info.Source != "" && info.Source != r.target.Source {
 		recognised := *r.target
@@ -61,7 +79,7 @@ func (r *rounds) page(body io.Reader, contentType string, at time.Time, explain 
 	}
 	r.round = Round{
 		Target: r.target, Time: at, State: StateUp, Sampled: info.Sampled,
-		Samples: append(samples, Sample{Series: r.up, Value: 1}), Stale: stale,
+		Samples: append(got.samples, Sample{Series: r.up, Value: 1}), Stale: got.stale,
 	}
 	return &r.round, info
 }
@@ -82,15 +100,15 @@ func (r *rounds) gone(at time.Time) *Round {
 	return &r.round
 }
 
-// read is the reader's, with a panic turned into an error: a page must not
-// take the other targets down.
-func (r *rounds) read(body io.Reader, contentType string, at time.Time) (samples []Sample, stale []*Series, info pageInfo, err error) {
+// guarded turns a panic of the reader into an error: a page must not take the
+// other targets down.
+func guarded(read func() readPage) (got readPage) {
 	defer func() {
 		if p := recover(); p != nil {
-			samples, stale, err = nil, nil, &panicError{value: p, stack: stack()}
+			got = readPage{err: &panicError{value: p, stack: stack()}}
 		}
 	}()
-	return r.reader.read(body, contentType, at)
+	return read()
 }
 
 // lose is the reader's; a reader that panics is replaced.

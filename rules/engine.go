@@ -56,7 +56,6 @@ type Engine struct {
 	// did not appear yet, by name and key.
 	remembered savedState
 	sessions   sessions
-	journal    *journal
 	started    time.Time
 	// own are the series that the engine makes itself, by their labels.
 	own map[alertCount]*output
@@ -119,18 +118,9 @@ func New(o Options) (*Engine, error) {
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
 	}
-	var skipped int
-	var errJournal error
 	e.remembered, err = loadState(o.StateFile)
-	e.journal, skipped, errJournal = openJournal(o.Journal)
-	if err := errors.Join(err, errJournal); err != nil {
-		return nil, err
-	}
-	if skipped > 0 {
-		e.logger.Warn("the journal of events has lines that cannot be read; they are skipped", "file", o.Journal, "lines", skipped)
-	}
 	e.watchFleet()
-	return e, nil
+	return e, err
 }
 
 // Observe takes what one scrape yielded into the windows. It keeps no slice of r.
@@ -219,10 +209,14 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 		p.tick(n.pool(p))
 	}
 	e.batch.reset()
-	e.record(n)
+	if !e.opts.AlertsOnly {
+		e.record(n)
+	}
 	e.judge(n)
 	alerts = e.alerts(false)
-	e.countAlerts()
+	if !e.opts.AlertsOnly {
+		e.countAlerts()
+	}
 	for _, o := range e.gone {
 		e.batch.drop(o)
 	}
@@ -257,11 +251,7 @@ func (e *Engine) record(n instant) {
 // judge asks all detectors.
 func (e *Engine) judge(n instant) {
 	for _, w := range e.allWatches() {
-		v := w.judge(n, w.firing())
-		if v.Active {
-			v.Evidence.Events = quotes(e.journal.events, w.pool(), w.onset(n.now, v), n.now)
-		}
-		w.step(n.now, v, e.opts.ExternalURL)
+		w.step(n.now, w.judge(n, w.firing()), e.opts.ExternalURL)
 	}
 	// What the state file told of and nothing came back for is over after a while.
 	if n.now.Sub(e.started) > resolvedKept {
@@ -413,10 +403,7 @@ func (e *Engine) accept(name string, now time.Time) error {
 	defer e.mu.Unlock()
 	p := e.pools[name]
 	if p == nil {
-		return fmt.Errorf("there is no pool %q: %s", name, e.poolsThere())
-	}
-	if err := e.journal.add(Event{At: now, Pool: name, Kind: EventAccept}); err != nil {
-		return err
+		return fmt.Errorf("there is no pool %q: there are %s", name, list(slices.Sorted(maps.Keys(e.pools))))
 	}
 	p.excess.accept(now)
 	return nil

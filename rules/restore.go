@@ -131,6 +131,14 @@ func equal(name, value string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchEqual, name, value)
 }
 
+// Reads lists the names of all raw series that rules read, with their suffixes.
+func Reads() []string {
+	long, short := windowNames()
+	all := slices.Concat(long, short)
+	slices.Sort(all)
+	return all
+}
+
 // windowNames are the names of the series that windows need: those for two
 // hours, and those for minutes.
 func windowNames() (long, short []string) {

@@ -59,11 +59,9 @@ func (e *Engine) watchEngine(u *unit, subject labels.Labels) {
 		if a.Engine == nil {
 			return nil
 		}
-		w := watchOver(a, s, subject, a.Engine(s), func(n instant) EngineWindow {
+		return watchOver(a, s, subject, a.Engine(s), func(n instant) EngineWindow {
 			return EngineWindow{unitWindow: n.unit(u), pool: u.pool}
 		})
-		w.pool = func() string { return u.pool.name }
-		return w
 	})
 }
 
@@ -167,9 +165,7 @@ func (e *Engine) watchTarget(t *target) {
 		if a.Target == nil {
 			return nil
 		}
-		w := watchOver(a, s, subject, a.Target(s), func(n instant) TargetWindow { return n.target(t) })
-		w.pool = t.poolName
-		return w
+		return watchOver(a, s, subject, a.Target(s), func(n instant) TargetWindow { return n.target(t) })
 	})
 }
 

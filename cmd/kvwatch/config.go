@@ -54,6 +54,12 @@ func parseConfig(file string, src []byte) (*Config, error) {
 	if len(c.ScrapeConfigs) == 0 && len(c.PrometheusSources) == 0 {
 		return nil, fmt.Errorf("%s: scrape_configs is empty: name at least one vLLM or LiteLLM target, or a server that scrapes them in prometheus_sources", file)
 	}
+	c.setDirectory(file)
+	return &c, locate(file, doc, c.check())
+}
+
+// setDirectory makes relative paths relative to the file's folder.
+func (c *Config) setDirectory(file string) {
 	dir := filepath.Dir(file)
 	for i := range c.ScrapeConfigs {
 		c.ScrapeConfigs[i].SetDirectory(dir)
@@ -70,7 +76,6 @@ func parseConfig(file string, src []byte) (*Config, error) {
 		}
 	}
 	c.Alerting.SetDirectory(dir)
-	return &c, locate(file, doc, c.check())
 }
 
 // build makes everything that the configuration names, without contacting

@@ -95,20 +95,12 @@ func newDaemon(o daemonOptions) *daemon {
 		d.server.reload = d.reload
 	}
 	d.server.accept = func(pool string) error {
-		return d.whenStarted(func() error { return d.engine.Accept(pool, time.Now()) })
-	}
-	d.server.mark = func(e rules.Event) error {
-		return d.whenStarted(func() error { return d.engine.Mark(e, time.Now()) })
+		if d.server.page.Load() == nil {
+			return errors.New("kvwatch is still starting; try again in a few seconds")
+		}
+		return d.engine.Accept(pool, time.Now())
 	}
 	return d
-}
-
-// whenStarted does what needs the rules, once they are there.
-func (d *daemon) whenStarted(do func() error) error {
-	if d.server.page.Load() == nil {
-		return errors.New("kvwatch is still starting; try again in a few seconds")
-	}
-	return do()
 }
 
 // setGlobal takes what of the global block the daemon itself goes by.
@@ -170,7 +162,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 
 	if d.engine, err = rules.New(rules.Options{
 		Pools: c.Pools, Rules: c.Rules, ScrapeInterval: time.Duration(c.Global.ScrapeInterval),
-		Append: d.history.append, Dispatch: d.dispatch, StateFile: filepath.Join(d.o.StoragePath, "rules.json"), Journal: filepath.Join(d.o.StoragePath, "journal.jsonl"),
+		Append: d.history.append, Dispatch: d.dispatch, StateFile: filepath.Join(d.o.StoragePath, "rules.json"),
 		ExternalURL: d.o.ExternalURL, Logger: d.log.With("component", "rules"),
 	}); err != nil {
 		return err
@@ -196,7 +188,7 @@ func (d *daemon) openPage() error {
 	page, err := web.New(web.Options{
 		Version: versionString(), ExternalURL: d.o.ExternalURL, Demo: d.o.Demo, TimeScaleNote: d.o.TimeScaleNote,
 		Interval: time.Duration(d.o.Config.Global.ScrapeInterval),
-		Targets:  d.intake.targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools, Events: d.engine.Events,
+		Targets:  d.intake.targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools,
 		Queryable: d.store.Queryable(), Now: time.Now, Logger: d.log.With("component", "web"), Runbooks: rules.Runbooks(),
 	})
 	if err != nil {

@@ -18,9 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/invopop/jsonschema"
-
 	"kvwatch/cmd/fleetsim/fleet"
 	"kvwatch/collector"
 	"kvwatch/collector/history"
@@ -235,7 +232,7 @@ func TestInspectPrometheus(t *testing.T) {
 		t.Errorf("%v in:\n%s", err, written.String())
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"inspect", "--at=1000", url}, &out); err == nil || !strings.Contains(err.Error(), "kvwatch 3.1.0 that holds no series of vLLM or LiteLLM") {
+	if err := run(t.Context(), []string{"inspect", "--at=1000", url}, &out); err == nil || !strings.Contains(err.Error(), "a Prometheus-compatible server 3.1.0 that holds no series of vLLM or LiteLLM") {
 		t.Errorf("a server without such series: %v", err)
 	}
 }
@@ -323,7 +320,7 @@ func TestInspectFindsThePage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := &handClock{at: time.Now()}
-			r := watchLive(t, inspectOptions{watch: 3 * time.Second, http: httpOptions{tokenFile: test.keyFile}}, serve(t, test.handler)+test.path, clock.clock())
+			r := watchLive(t, inspectOptions{watch: 3 * time.Second, tokenFile: test.keyFile}, serve(t, test.handler)+test.path, clock.clock())
 			if r.State != test.state {
 				t.Errorf("%s (%s), expected %s", r.State, r.Reason, test.state)
 			}
@@ -354,7 +351,7 @@ func TestInspectKeepsTheKey(t *testing.T) {
 		}
 		fmt.Fprint(w, vllmPage)
 	}))
-	watchLive(t, inspectOptions{watch: 3 * time.Second, http: httpOptions{tokenFile: keyFile}}, url, (&handClock{at: time.Now()}).clock())
+	watchLive(t, inspectOptions{watch: 3 * time.Second, tokenFile: keyFile}, url, (&handClock{at: time.Now()}).clock())
 	mu.Lock()
 	defer mu.Unlock()
 	if len(sent) > 0 {
@@ -436,29 +433,10 @@ func TestParseMoment(t *testing.T) {
 	}
 }
 
-var updateSchema = flag.Bool("update-schema", false, "write inspect.schema.json again")
+var updateSchema = flag.Bool("update-schema", false, "write the schemas of the commands again")
 
 // The schema beside the command is that of its types.
 func TestInspectSchema(t *testing.T) {
 	t.Parallel()
-	reflector := jsonschema.Reflector{Anonymous: true, ExpandedStruct: true}
-	schema := reflector.ReflectFromType(reflect.TypeFor[inspectOutput]())
-	schema.Title = "kvwatch inspect --output=json"
-	want, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	if *updateSchema {
-		if err := os.WriteFile("inspect.schema.json", want, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile("inspect.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("inspect.schema.json is not that of the types; write it with go test ./cmd/kvwatch -run TestInspectSchema -update-schema:\n%s", diff)
-	}
+	checkSchema(t, "inspect", reflect.TypeFor[inspectOutput]())
 }

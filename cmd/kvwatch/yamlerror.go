@@ -12,14 +12,12 @@ import (
 )
 
 // errorLine finds the line that the YAML library names, errorField an unknown
-// key, errorAddress what is no address, and may hold credentials, and
-// errorQuoted the offending value that most errors quote.
+// key, and errorQuoted the offending value that most errors quote.
 var (
-	errorLine    = regexp.MustCompile(`line (\d+): (.*)`)
-	errorField   = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	errorAddress = regexp.MustCompile(`parse "(?:[^"\\]|\\.)*": .*`)
-	errorType    = regexp.MustCompile(`cannot unmarshal !!(\S+) (?:` + "`" + `(.*?)` + "`" + ` )?into \S+`)
-	errorQuoted  = regexp.MustCompile(`"([^"]+)"`)
+	errorLine   = regexp.MustCompile(`line (\d+): (.*)`)
+	errorField  = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	errorType   = regexp.MustCompile(`cannot unmarshal !!(\S+) (?:` + "`" + `(.*?)` + "`" + ` )?into \S+`)
+	errorQuoted = regexp.MustCompile(`"([^"]+)"`)
 )
 
 // decodeYAML decodes src strictly into out and returns the document, by which
@@ -55,7 +53,7 @@ func locate(file string, doc *yaml.Node, err error) error {
 }
 
 func locateOne(file string, doc *yaml.Node, msg string) error {
-	msg = errorAddress.ReplaceAllString(strings.TrimPrefix(msg, "yaml: "), "is no address: write http://host:port/path, and credentials under keys of their own")
+	msg = strings.TrimPrefix(msg, "yaml: ")
 	line, rest := 0, msg
 	if m := errorLine.FindStringSubmatch(msg); m != nil {
 		line, _ = strconv.Atoi(m[1])

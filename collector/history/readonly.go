@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/prometheus/storage"
@@ -27,10 +28,17 @@ func checkReadable(dir string) error {
 	case !st.IsDir():
 		return fmt.Errorf("storage path %s is a file, not a folder; give the --storage.path of the daemon", dir)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "wal")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "wal")); err != nil && len(blockFolders(dir)) == 0 {
 		return fmt.Errorf("storage path %s holds no history; give the --storage.path of the daemon: %w", dir, err)
 	}
 	return nil
+}
+
+// blockFolders lists the folders of blocks: a copy or a snapshot of a storage
+// may have nothing else.
+func blockFolders(dir string) []string {
+	metas, _ := filepath.Glob(filepath.Join(dir, "*", "meta.json")) // errors are of the pattern only
+	return metas
 }
 
 // openReadOnly opens the storage anew for each querier: it then sees what the
@@ -59,8 +67,14 @@ func removeScratch(dir string, log *slog.Logger) {
 }
 
 func openReadOnlyOnce(dir string, mint, maxt int64) (storage.Querier, error) {
-	// The scratch folder holds hard links, so it must be on the same file system.
-	db, err := tsdb.OpenDBReadOnly(dir, "", nil)
+	if _, err := os.Stat(filepath.Join(dir, "wal")); err != nil {
+		// A copy of blocks: nothing is newer than they are.
+		_, end := blockSpan(dir)
+		if maxt = min(maxt, end.UnixMilli()-1); maxt < mint {
+			return storage.NoopQuerier(), nil
+		}
+	}
+	db, err := openBlocks(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -80,16 +94,40 @@ func (q *readOnlyQuerier) Close() error {
 	return errors.Join(q.Querier.Close(), q.db.Close())
 }
 
-// oldestReadOnly knows of blocks only; the last hours would need a replay.
-func oldestReadOnly(dir string) time.Time {
+// openBlocks opens a storage without its write-ahead log. The scratch folder
+// holds hard links to what is in memory, so it should be on the same file system;
+// where that cannot be written to, one elsewhere does for blocks.
+func openBlocks(dir string) (*tsdb.DBReadOnly, error) {
 	db, err := tsdb.OpenDBReadOnly(dir, "", nil)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return tsdb.OpenDBReadOnly(dir, os.TempDir(), nil)
+	}
+	return db, err
+}
+
+// blockSpan is the time that the blocks span; zeros where there are none.
+func blockSpan(dir string) (from, to time.Time) {
+	db, err := openBlocks(dir)
 	if err != nil {
-		return time.Time{}
+		return from, to
 	}
 	defer func() { _ = db.Close() }()
 	blocks, err := db.Blocks()
 	if err != nil || len(blocks) == 0 {
-		return time.Time{}
+		return from, to
 	}
-	return time.UnixMilli(blocks[0].Meta().MinTime).UTC()
+	// They are in order of where they begin.
+	from, to = time.UnixMilli(blocks[0].Meta().MinTime).UTC(), time.UnixMilli(blocks[0].Meta().MaxTime).UTC()
+	for _, b := range blocks {
+		if end := time.UnixMilli(b.Meta().MaxTime).UTC(); end.After(to) {
+			to = end
+		}
+	}
+	return from, to
+}
+
+// oldestReadOnly knows of blocks only; the last hours would need a replay.
+func oldestReadOnly(dir string) time.Time {
+	from, _ := blockSpan(dir)
+	return from
 }

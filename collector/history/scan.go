@@ -43,28 +43,50 @@ func (s *Store) ScanWithStale(ctx context.Context, from, to time.Time, matchers 
 }
 
 func (s *Store) scan(ctx context.Context, from, to time.Time, matchers []*labels.Matcher, stale bool, fn func(labels.Labels, []Point) error) (err error) {
-	mint, maxt := from.UnixMilli(), to.UnixMilli()-1
-	if maxt < mint {
-		return nil
-	}
-	q, err := s.Queryable().Querier(mint, maxt)
-	if err != nil {
+	r, err := s.open(from, to)
+	if err != nil || r == nil {
 		return err
 	}
 	defer func() {
-		if cerr := q.Close(); err == nil && cerr != nil {
+		if cerr := r.close(); err == nil && cerr != nil {
 			err = fmt.Errorf("history: end the scan: %w", cerr)
 		}
 	}()
+	return r.scan(ctx, from, to, matchers, stale, fn)
+}
 
-	buf := make([]Point, 0, 256)
+// reader reads a part of the history, as it stood when it was opened.
+type reader struct {
+	q   storage.Querier
+	buf []Point
+}
+
+// open opens the history from (inclusive) to to (exclusive); nil where nothing
+// is between the two.
+func (s *Store) open(from, to time.Time) (*reader, error) {
+	mint, maxt := from.UnixMilli(), to.UnixMilli()-1
+	if maxt < mint {
+		return nil, nil
+	}
+	q, err := s.Queryable().Querier(mint, maxt)
+	if err != nil {
+		return nil, err
+	}
+	return &reader{q: q, buf: make([]Point, 0, 256)}, nil
+}
+
+func (r *reader) close() error { return r.q.Close() }
+
+// scan is Store.Scan within what the reader has open.
+func (r *reader) scan(ctx context.Context, from, to time.Time, matchers []*labels.Matcher, stale bool, fn func(labels.Labels, []Point) error) (err error) {
 	// Without Start and End the hints would override the querier's range.
-	set := q.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt}, matchers...)
+	hints := storage.SelectHints{Start: from.UnixMilli(), End: to.UnixMilli() - 1}
+	set := r.q.Select(ctx, true, &hints, matchers...)
 	var it chunkenc.Iterator
 	for set.Next() {
 		series := set.At()
 		it = series.Iterator(it)
-		if buf, err = scanSeries(ctx, series.Labels(), it, buf[:0], stale, fn); err != nil {
+		if r.buf, err = scanSeries(ctx, series.Labels(), it, r.buf[:0], stale, fn); err != nil {
 			return err
 		}
 	}

@@ -28,8 +28,6 @@ type fleet struct {
 	// Unpooled holds engines that no pool claims.
 	Unpooled []*engineView  `json:"unpooled"`
 	Gateways []*gatewayView `json:"gateways"`
-	// Events are those of the last day.
-	Events []rules.Event `json:"events"`
 }
 
 // values holds an owner's series by short name: the part after kvwatch_ or
@@ -92,10 +90,9 @@ func (p *page) fleetNow() fleet {
 		Note:            p.o.TimeScaleNote,
 		Targets:         summarise(targets),
 		Alerts:          p.alertLists(),
-		Detectors:       withoutPast(p.detectorViews(p.o.Detectors())),
+		Detectors:       p.detectorViews(p.o.Detectors()),
 		Pools:           sortedBy(b.pools, func(v *poolView) string { return v.Name }),
 		Unpooled:        b.unpooled,
-		Events:          p.o.Events(now.Add(-eventsShown), now),
 		Gateways:        sortedBy(b.gateways, func(g *gatewayView) string { return g.Job + "\xff" + g.Instance }),
 	}
 }

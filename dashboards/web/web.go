@@ -45,8 +45,6 @@ type Options struct {
 	Alerts    func() []rules.Alert
 	Detectors func() []rules.DetectorStatus
 	Pools     func() []rules.PoolStatus
-	// Events gives the events of the time between; the same holds for it.
-	Events func(from, to time.Time) []rules.Event
 
 	// Queryable answers the charts' queries.
 	Queryable storage.Queryable
@@ -67,8 +65,8 @@ type page struct {
 // New makes the handler of the page and its API. It fails when a function is
 // missing, the external URL is no address or a runbook cannot be read.
 func New(o Options) (http.Handler, error) {
-	if o.Targets == nil || o.Recorded == nil || o.Alerts == nil || o.Detectors == nil || o.Pools == nil || o.Events == nil {
-		return nil, errors.New("web: Targets, Recorded, Alerts, Detectors, Pools and Events must be set")
+	if o.Targets == nil || o.Recorded == nil || o.Alerts == nil || o.Detectors == nil || o.Pools == nil {
+		return nil, errors.New("web: Targets, Recorded, Alerts, Detectors and Pools must be set")
 	}
 	if o.Queryable == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: Queryable, Now and Logger must be set")
@@ -109,7 +107,6 @@ func (p *page) routes() *http.ServeMux {
 	mux.HandleFunc("GET /api/v1/rules", p.rules)
 	mux.HandleFunc("GET /api/v1/kvwatch/fleet", p.fleet)
 	mux.HandleFunc("GET /api/v1/kvwatch/explain", p.explain)
-	mux.HandleFunc("GET /api/v1/kvwatch/events", p.events)
 	return mux
 }
 

@@ -131,8 +131,8 @@ func TestScenarios(t *testing.T) {
 		"prefix_changed":        {0, 0.05, 0.85},
 		"replica_without_cache": {0.3, 0.9, 0},
 	}
-	if len(tests) != len(demoScenarios()) {
-		t.Fatalf("%d scenarios are tested, there are %d", len(tests), len(demoScenarios()))
+	if len(tests) != len(Scenarios()) {
+		t.Fatalf("%d scenarios are tested, there are %d", len(tests), len(Scenarios()))
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func newGatewayMetrics(f *Fleet) *gatewayMetrics {
 	started := f.wallClock()
 	multiprocess := f.config.GatewayWorkers > 1
 	p := newPage(f.litellm, pageOptions{
-		multiprocess: multiprocess, now: started, life: uint64(f.gateway.life),
+		multiprocess: multiprocess, now: started,
 		seeded: func(name string) bool { return seededAtStart(name, multiprocess) },
 	})
 	m := &gatewayMetrics{page: p, fleet: f, perCall: map[[2]int]*callSeries{}, started: started}
@@ -128,9 +128,9 @@ func (m *gatewayMetrics) forCall(user, engine int) *callSeries {
 }
 
 // answered books a call that ended well, as LiteLLM does after the answer.
-func (m *gatewayMetrics) answered(c *call) {
-	now := m.fleet.now
-	s := m.forCall(c.session.user, c.engine)
+func (m *gatewayMetrics) answered(a *attempt) {
+	now, c := m.fleet.now, a.call
+	s := m.forCall(c.session.user, a.engine)
 	s.requests.add(1)
 	s.oldRequests.add(1)
 	s.spend.add(0) // nothing has a price
@@ -141,44 +141,45 @@ func (m *gatewayMetrics) answered(c *call) {
 	s.success.add(1)
 	s.attempts.add(1)
 	s.latency.observe((now - c.began).Seconds())
-	s.apiLatency.observe((now - c.passed).Seconds())
-	s.queueTime.observe(max(0, c.passed-c.began-perCall/2).Seconds())
-	m.sparse(c, s)
-	m.state(c.engine, m.fleet.config.Model, "/chat/completions", c.worker, 0)
+	s.apiLatency.observe((now - a.passed).Seconds())
+	s.queueTime.observe(max(0, a.passed-c.began-perCall/2).Seconds())
+	m.sparse(a, s)
+	m.state(a.engine, m.fleet.config.Model, "/chat/completions", a.worker, 0)
 }
 
 // sparse books what only some calls have: cached tokens, a first token, an
 // overhead (plain calls only, as in this version).
-func (m *gatewayMetrics) sparse(c *call, s *callSeries) {
+func (m *gatewayMetrics) sparse(a *attempt, s *callSeries) {
+	c := a.call
 	get := func(known **series, name string) *series {
 		if *known == nil {
-			lset := m.deployment(m.identity(c.session.user), c.engine)
+			lset := m.deployment(m.identity(c.session.user), a.engine)
 			*known = m.page.with(m.fleet.wallClock(), name, lset)
 		}
 		return *known
 	}
-	if cached := c.request.cached; cached > 0 {
+	if cached := a.request.cached; cached > 0 {
 		get(&s.cached, "litellm_input_cached_tokens_metric_total").add(float64(cached))
 		get(&s.oldCached, "litellm_provider_cache_read_input_tokens_metric_total").add(float64(cached))
 	}
 	if !c.streamed {
 		get(&s.overhead, "litellm_overhead_latency_metric").observe((perCall + perAnswer).Seconds())
-		s.perOutputToken.observe((m.fleet.now - c.sent).Seconds() / float64(c.outputTokens))
+		s.perOutputToken.observe((m.fleet.now - a.sent).Seconds() / float64(c.outputTokens))
 		return
 	}
-	ttft := (c.firstToken - c.sent).Seconds()
+	ttft := (a.firstToken - a.sent).Seconds()
 	get(&s.ttft, "litellm_llm_api_time_to_first_token_metric").observe(ttft)
 	s.perOutputToken.observe(ttft / float64(c.outputTokens))
 }
 
 // attemptFailed books one try at an engine that ended badly.
-func (m *gatewayMetrics) attemptFailed(c *call) {
-	lset := m.deployment(m.identity(c.session.user), c.engine)
+func (m *gatewayMetrics) attemptFailed(a *attempt) {
+	lset := m.deployment(m.identity(a.call.session.user), a.engine)
 	lset["exception_status"], lset["exception_class"] = "500", "Hosted_vllm.InternalServerError"
 	m.count("litellm_deployment_failure_responses_total", lset)
 	m.count("litellm_deployment_total_requests_total", lset)
 	m.count("litellm_llm_api_failed_requests_metric_total", lset)
-	m.state(c.engine, m.fleet.config.Model, "/chat/completions", c.worker, 1)
+	m.state(a.engine, m.fleet.config.Model, "/chat/completions", a.worker, 1)
 }
 
 // cooledDown books that a deployment gets no calls for a while. LiteLLM writes
@@ -192,9 +193,9 @@ func (m *gatewayMetrics) cooledDown(engine int) {
 }
 
 // failed books a call that ended badly for the client.
-func (m *gatewayMetrics) failed(c *call, status, class string) {
-	lset := m.deployment(m.identity(c.session.user), c.engine)
-	if !c.asked {
+func (m *gatewayMetrics) failed(a *attempt, status, class string) {
+	lset := m.deployment(m.identity(a.call.session.user), a.engine)
+	if a.request == nil {
 		lset["model_id"] = "None"
 	}
 	lset["status_code"], lset["exception_status"], lset["exception_class"] = status, status, class

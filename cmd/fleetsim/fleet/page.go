@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // page is a metrics page as Python's Prometheus client writes it: text format
@@ -22,13 +21,6 @@ type page struct {
 	// created says whether _created samples are written; the multiprocess
 	// mode has none.
 	created bool
-	// all are the series of all families in the order in which they were added;
-	// sampleLabels are the labels of the samples of the first labelled ones.
-	all          []*series
-	labelled     int
-	sampleLabels []labels.Labels
-	// life tells this page from those of earlier processes.
-	life uint64
 	// err is the first use of a family that the shape does not have.
 	err error
 }
@@ -43,13 +35,11 @@ type family struct {
 	bare   bool
 	series []*series
 	index  map[string]*series
-	page   *page
 }
 
 // series is one series of a family. Which fields it uses depends on the
 // family's kind.
 type series struct {
-	family      *family
 	labelValues []string
 	// text holds the labels as written, whole; head and tail the same split
 	// where le belongs.
@@ -75,12 +65,11 @@ type pageOptions struct {
 	// begin with none.
 	seeded func(name string) bool
 	now    time.Time
-	life   uint64
 }
 
 // newPage builds a page with all families of the shape.
 func newPage(s *shape, options pageOptions) *page {
-	p := &page{byName: map[string]*family{}, created: !options.multiprocess, life: options.life}
+	p := &page{byName: map[string]*family{}, created: !options.multiprocess}
 	for _, from := range s.families {
 		bare := strings.HasPrefix(from.name, "python_") || strings.HasPrefix(from.name, "process_")
 		if bare && options.multiprocess {
@@ -88,7 +77,7 @@ func newPage(s *shape, options pageOptions) *page {
 		}
 		f := &family{
 			name: from.name, help: from.help, kind: from.kind, labels: from.labels, bounds: from.bounds,
-			bare: bare, index: map[string]*series{}, page: p,
+			bare: bare, index: map[string]*series{},
 		}
 		if bounds, ok := options.bounds[f.name]; ok {
 			f.bounds = bounds
@@ -170,13 +159,12 @@ func (p *page) missing(name string, pairs []string) *series {
 
 // add appends a series.
 func (f *family) add(values []string, now time.Time) *series {
-	s := &series{family: f, labelValues: values, bounds: f.bounds, created: now}
+	s := &series{labelValues: values, bounds: f.bounds, created: now}
 	if f.kind == model.MetricTypeHistogram {
 		s.buckets = make([]uint64, len(f.bounds)+1)
 	}
 	s.text, s.head, s.tail = labelText(f.labels, values)
 	f.series = append(f.series, s)
-	f.page.all = append(f.page.all, s)
 	f.index[strings.Join(values, "\x00")] = s
 	return s
 }
