@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/invopop/jsonschema"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -510,30 +509,4 @@ func TestParsePast(t *testing.T) {
 func TestBacktestSchema(t *testing.T) {
 	t.Parallel()
 	checkSchema(t, "backtest", reflect.TypeFor[backtestOutput]())
-}
-
-// checkSchema compares the schema beside a command with its type's.
-func checkSchema(t *testing.T, command string, output reflect.Type) {
-	t.Helper()
-	file := command + ".schema.json"
-	reflector := jsonschema.Reflector{Anonymous: true, ExpandedStruct: true}
-	schema := reflector.ReflectFromType(output)
-	schema.Title = "kvwatch " + command + " --output=json"
-	want, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	if *updateSchema {
-		if err := os.WriteFile(file, want, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s is not that of the types; write it with go test ./cmd/kvwatch -run %s -update-schema:\n%s", file, t.Name(), diff)
-	}
 }

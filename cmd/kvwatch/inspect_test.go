@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -432,8 +431,6 @@ func TestParseMoment(t *testing.T) {
 		}
 	}
 }
-
-var updateSchema = flag.Bool("update-schema", false, "write the schemas of the commands again")
 
 // The schema beside the command is that of its types.
 func TestInspectSchema(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 var (
 	errorLine   = regexp.MustCompile(`line (\d+): (.*)`)
 	errorField  = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	errorType   = regexp.MustCompile(`cannot unmarshal !!(\S+) (?:` + "`" + `(.*?)` + "`" + ` )?into \S+`)
+	errorType   = regexp.MustCompile(`cannot unmarshal !!(\S+) (?:` + "`" + `(.*?)` + "`" + ` )?into .+`)
 	errorQuoted = regexp.MustCompile(`"([^"]+)"`)
 )
 
@@ -54,25 +54,7 @@ func locate(file string, doc *yaml.Node, err error) error {
 
 func locateOne(file string, doc *yaml.Node, msg string) error {
 	msg = strings.TrimPrefix(msg, "yaml: ")
-	line, rest := 0, msg
-	if m := errorLine.FindStringSubmatch(msg); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		rest = strings.TrimSuffix(msg, m[0]) + m[2]
-	}
-	token := ""
-	switch {
-	case errorField.MatchString(rest):
-		token = errorField.FindStringSubmatch(rest)[1]
-		rest = errorField.ReplaceAllString(rest, fmt.Sprintf("unknown key %q", token))
-	case errorType.MatchString(rest):
-		m := errorType.FindStringSubmatch(rest)
-		token = m[2]
-		rest = errorType.ReplaceAllString(rest, fmt.Sprintf("a %s does not belong here", kindInWords(m[1])))
-	default:
-		if m := errorQuoted.FindAllStringSubmatch(rest, -1); m != nil {
-			token = m[len(m)-1][1]
-		}
-	}
+	line, rest, token := reword(msg)
 	n := doc
 	if line == 0 {
 		n = walk(doc, rest)
@@ -90,8 +72,33 @@ func locateOne(file string, doc *yaml.Node, msg string) error {
 	}
 }
 
+// reword says in plain words what the YAML library says, and finds the line that
+// it names and the word that it is about.
+func reword(msg string) (line int, rest, token string) {
+	rest = msg
+	if m := errorLine.FindStringSubmatch(msg); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		rest = strings.TrimSuffix(msg, m[0]) + m[2]
+	}
+	switch {
+	case errorField.MatchString(rest):
+		token = errorField.FindStringSubmatch(rest)[1]
+		rest = errorField.ReplaceAllString(rest, fmt.Sprintf("unknown key %q", token))
+	case errorType.MatchString(rest):
+		m := errorType.FindStringSubmatch(rest)
+		token = m[2]
+		rest = errorType.ReplaceAllString(rest, fmt.Sprintf("a %s does not belong here", kindInWords(m[1])))
+	default:
+		if m := errorQuoted.FindAllStringSubmatch(rest, -1); m != nil {
+			token = m[len(m)-1][1]
+		}
+	}
+	return line, rest, token
+}
+
 // walk follows the keys that an error begins with ("rules: KVSaturated: ratio
-// is ...") down the document, as far as they are there.
+// is ...", "workload: profiles: 1: people is ...") down the document, as far as
+// they are there.
 func walk(n *yaml.Node, msg string) *yaml.Node {
 	if n != nil && n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		n = n.Content[0]
@@ -107,8 +114,13 @@ func walk(n *yaml.Node, msg string) *yaml.Node {
 	return n
 }
 
-// value returns what stands under key in a mapping.
+// value returns what stands under key in a mapping, or at that index in a list.
 func value(n *yaml.Node, key string) *yaml.Node {
+	if n != nil && n.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i]
+		}
+	}
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}

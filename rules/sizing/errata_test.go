@@ -145,6 +145,16 @@ func TestErratumReplicas(t *testing.T) {
 	example{"replicas", Replicas(200, 0, ReplicaRPS(40, request)), 45, 0}.check(t)
 }
 
+// C divides Mixtral's active weights by 8 GPUs and calls it TP 4.
+func TestErratumMixtralDecode(t *testing.T) {
+	t.Parallel()
+	const printed = 9.75 * GB
+	perGPU := WeightBytes(39e9, 2, 4)
+	example{"active weights per GPU at TP 4", perGPU, 19.5 * GB, 0}.check(t)
+	example{"the printed ones are TP 8's", WeightBytes(39e9, 2, 8), printed, 0}.check(t)
+	example{"tpot_floor_s at TP 4", TPOTFloor(perGPU, 0, 3350*GB), 0.0058, 0.00005}.check(t)
+}
+
 // G rounds 6.006 replicas to 6, which leaves the peak above the goodput.
 func TestErratumGoodputReplicas(t *testing.T) {
 	t.Parallel()
