@@ -20,13 +20,13 @@ func init() {
 type targetDown struct{}
 
 // Judge implements detector.
-func (targetDown) Judge(w TargetWindow, _ time.Time) Verdict {
+func (targetDown) Judge(w TargetWindow, firing time.Time) Verdict {
 	t := w.target
 	switch {
 	case w.unseen() != "":
 		return unknown(w.unseen())
 	case !isDown(t.state):
-		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state), Over: overState(t)}
+		return watchingState(t, firing)
 	}
 	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.stateSince, Value: 1, Text: "state " + string(t.state)}
 	if t.lastGood > 0 {
@@ -63,6 +63,16 @@ func (t *target) because() string {
 	default:
 		return t.reason + "."
 	}
+}
+
+// watchingState is the verdict on a target that is well; what a person reads of
+// an alert's end is only made where there is one to end.
+func watchingState(t *target, firing time.Time) Verdict {
+	v := Verdict{Phase: PhaseWatching, Text: "state " + string(t.state)}
+	if !firing.IsZero() {
+		v.Over = overState(t)
+	}
+	return v
 }
 
 // overState says how things are with a target whose alert is over.

@@ -25,7 +25,7 @@ func (targetUnauthorised) Judge(w TargetWindow, firing time.Time) Verdict {
 	case w.unseen() != "":
 		return unknown(w.unseen())
 	case t.state != collector.StateUnauthorised:
-		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state), Over: overState(t)}
+		return watchingState(t, firing)
 	}
 	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.stateSince, Value: 1, Text: "state unauthorised"}
 	if !firing.IsZero() && firing.Before(v.Since) { // it fired before a restart

@@ -34,7 +34,9 @@ func (c *cacheExcess) verdict(w PoolWindow, level int, firing time.Time) Verdict
 		v.Value = l.S / heavy
 	}
 	if !v.Active {
-		v.Over = c.over(w)
+		if !firing.IsZero() {
+			v.Over = c.over(w)
+		}
 		return v
 	}
 	if l.Cause == nil {

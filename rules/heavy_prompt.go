@@ -66,11 +66,13 @@ func bucketMiddle(low, high float64) float64 {
 type newPrompts struct {
 	buckets []float64
 	begun   bool
+	// page is the number of the last page that was taken.
+	page int
 }
 
 // take calls fn for each bucket that gained calls; low is 0 for the first.
 func (n *newPrompts) take(h *histogram, fn func(calls, low, high float64)) {
-	if h == nil {
+	if h == nil || n.begun && h.page == n.page {
 		return
 	}
 	for len(n.buckets) < len(h.buckets) {
@@ -85,5 +87,5 @@ func (n *newPrompts) take(h *histogram, fn func(calls, low, high float64)) {
 		low, below = h.bounds[i], max(below, gained)
 	}
 	copy(n.buckets, h.buckets)
-	n.begun = true
+	n.begun, n.page = true, h.page
 }

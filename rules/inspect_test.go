@@ -2,6 +2,7 @@ package rules
 
 import (
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -354,5 +355,29 @@ func TestInspectNothing(t *testing.T) {
 	r := inspectPages(t, InspectOptions{})
 	if r.State != collector.StateUnknown || r.Bottleneck.Name != BottleneckUnknown || r.Reason == "" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What was watched of a histogram is believed or not as a window of it is.
+func TestWatchedBucketsArePossible(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sum, count float64
+		bounds     []float64
+		want       bool
+	}{
+		"a mean within the bounds":    {12, 4, []float64{1, 5, math.Inf(1)}, true},
+		"a mean beyond all of them":   {21, 4, []float64{1, 5, math.Inf(1)}, false},
+		"a sum that fell":             {-1, 4, []float64{1, 5, math.Inf(1)}, false},
+		"nothing observed":            {0, 0, []float64{1, 5, math.Inf(1)}, true},
+		"no finite bound to judge by": {1e9, 4, []float64{math.Inf(1)}, true},
+	} {
+		h := &histogram{sum: c.sum, count: c.count}
+		for _, le := range c.bounds {
+			h.bound(le)
+		}
+		if got := possible(h); got != c.want {
+			t.Errorf("%s: possible is %v, want %v", name, got, c.want)
+		}
 	}
 }

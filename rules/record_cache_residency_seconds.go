@@ -18,7 +18,7 @@ func engineResidency(w EngineWindow, _ string) Result {
 	if w.unit.hitStep > 0 {
 		return w.absent("a hybrid model holds states beside its blocks: residency cannot be told from them")
 	}
-	in, ok := w.residency(w.ms-residencyWindow.Milliseconds(), w.ms)
+	in, ok := w.residencyNow(residencyWindow)
 	if !ok {
 		return w.absent("the page tells no KV usage or no cached tokens")
 	}
@@ -34,7 +34,7 @@ func engineResidency(w EngineWindow, _ string) Result {
 
 func poolResidency(w PoolWindow, _ string) Result {
 	requests, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Requests(residencyWindow), true })
-	v, told, ok := w.residency(w.ms-residencyWindow.Milliseconds(), w.ms)
+	v, told, ok := w.meanResidency(func(e EngineWindow) (residencyInputs, bool) { return e.residencyNow(residencyWindow) })
 	switch {
 	case w.Fresh() == 0 || told == 0:
 		return w.absent("no engine of the pool tells its capacity, usage and cached tokens")

@@ -51,12 +51,28 @@ func (w unitWindow) residency(from, to int64) (residencyInputs, bool) {
 	}, true
 }
 
-// residency is that of the pool's mean engine: rates per covered
-// replica-second, the mean capacity and usage.
+// residencyNow reads them in the window that ends now; engine and pool ask for
+// the same one within one Eval.
+func (w unitWindow) residencyNow(d time.Duration) (residencyInputs, bool) {
+	f := w.facts(d)
+	if !f.residencyKnown {
+		f.residency, f.resides = w.residency(w.ms-d.Milliseconds(), w.ms)
+		f.residencyKnown = true
+	}
+	return f.residency, f.resides
+}
+
+// residency is that of the pool's mean engine on the pages in (from, to].
 func (w PoolWindow) residency(from, to int64) (seconds float64, told int, ok bool) {
+	return w.meanResidency(func(e EngineWindow) (residencyInputs, bool) { return e.residency(from, to) })
+}
+
+// meanResidency is that of the pool's mean engine: rates per covered
+// replica-second, the mean capacity and usage.
+func (w PoolWindow) meanResidency(of func(EngineWindow) (residencyInputs, bool)) (seconds float64, told int, ok bool) {
 	var all residencyInputs
 	for _, u := range w.pool.members {
-		r, ok := w.engine(u).residency(from, to)
+		r, ok := of(w.engine(u))
 		if !ok {
 			continue
 		}

@@ -31,6 +31,13 @@ type ring struct {
 		n int
 	}
 	next int
+	// span is the last window that increase was asked for, and the slots of the
+	// pages that it lies between: many columns are asked for the same one.
+	span struct {
+		known        bool
+		from, to     int64
+		before, last int
+	}
 }
 
 // column is a column of a ring: a cumulative sum or a gauge. The zero value is none.
@@ -76,6 +83,7 @@ func (r *ring) move(size, stride int) {
 		copy(rows[i*stride:], r.rows[from*r.stride:(from+1)*r.stride])
 	}
 	r.times, r.rows, r.stride, r.start = times, rows, stride, 0
+	r.span.known = false
 }
 
 // push makes room for a page and returns its slot for set.
@@ -92,6 +100,7 @@ func (r *ring) push(at int64) int {
 	i := r.slot(r.n - 1)
 	r.times[i] = at
 	clear(r.asked[:])
+	r.span.known = false
 	copy(r.rows[i*r.stride:], r.empty)
 	return i
 }
@@ -139,11 +148,18 @@ func (r *ring) increase(c column, from, to int64) float64 {
 	if c.number == 0 || r.n == 0 {
 		return 0
 	}
-	first, last := r.upTo(from), r.upTo(to)
-	if first == last {
+	if s := &r.span; !s.known || s.from != from || s.to != to {
+		first, last := r.upTo(from), r.upTo(to)
+		s.known, s.from, s.to = true, from, to
+		s.before, s.last = r.slot(max(first-1, 0)), r.slot(max(last-1, 0))
+		if first == last {
+			s.last = s.before
+		}
+	}
+	if r.span.last == r.span.before {
 		return 0
 	}
-	return r.get(c, r.slot(last-1)) - r.get(c, r.slot(max(first-1, 0)))
+	return r.get(c, r.span.last) - r.get(c, r.span.before)
 }
 
 // gaugeAt is c's value on the newest page at or before t, unless that page is

@@ -41,12 +41,13 @@ func (e *Engine) join(u *unit) {
 	u.outputs = nil
 	subject := labels.FromStrings("job", u.target.job, "instance", u.target.instance, "engine", u.engine, "model_name", u.modelName)
 	for _, r := range sortedRecordings() {
-		if r.Engine == nil {
+		eval := r.Engine // not r: it would be kept whole for each engine
+		if eval == nil {
 			continue
 		}
 		for _, value := range r.values() {
 			u.outputs = append(u.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
-				return r.Engine(EngineWindow{unitWindow: n.unit(u), pool: u.pool}, value)
+				return eval(EngineWindow{unitWindow: n.unit(u), pool: u.pool}, value)
 			}))
 		}
 	}
@@ -147,12 +148,13 @@ func (e *Engine) equipPool(p *pool) {
 func (e *Engine) equipTarget(t *target) {
 	subject := labels.FromStrings("job", t.job, "instance", t.instance)
 	for _, r := range sortedRecordings() {
-		if r.Target == nil {
+		eval := r.Target // not r: it would be kept whole for each target
+		if eval == nil {
 			continue
 		}
 		for _, value := range r.values() {
 			t.outputs = append(t.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
-				return r.Target(n.target(t), value)
+				return eval(n.target(t), value)
 			}))
 		}
 	}

@@ -119,6 +119,10 @@ type windowFacts struct {
 	trusted  bool
 	requests float64
 	covered  float64
+
+	// residency is told where resides; both speak where residencyKnown.
+	residency               residencyInputs
+	resides, residencyKnown bool
 }
 
 // facts works them out once.
