@@ -76,6 +76,12 @@ func holds(t *testing.T, dom string, want ...string) {
 	}
 }
 
+// text is what a page says, without its tags.
+func text(dom string) string {
+	words := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(dom, " ")
+	return regexp.MustCompile(`\s+`).ReplaceAllString(strings.ReplaceAll(words, "&nbsp;", " "), " ")
+}
+
 func TestBrowserShowsTheIncident(t *testing.T) {
 	t.Parallel()
 	o := newFixture(t, 90*time.Minute).options()
@@ -99,6 +105,34 @@ func TestBrowserShowsTheIncident(t *testing.T) {
 		"401 from http://vllm-4:8000/metrics: the page wants credentials",
 		"learning, 3 of 6 hours",
 	)
+	words := text(dom)
+	for _, want := range []string{
+		"All targets (8)", // with what each says of itself
+		"litellm-0:4000 gateway, litellm up 1.102.0 214 4 s ago 12 ms 12 requests in flight, 9 admitted, 3 queued on the worker that answered 20 s ago",
+		"chat-0:8000 models, vllm up 0.9.2 0 4 s ago 12 ms the page has no first-token histogram",
+		"chat-1:8000 models not scraped yet – – – –",
+		"agents 1634 calls with tokens in the last hour",
+		"First call of a session 74 %",
+		"Within a turn 42 %",
+		"Turn boundary 18 % * the first call after a pause: affinity and residency show here; partial: covers 88 %; rows of 88 %",
+		"After another model – no switch of the model in the last hour",
+		"After another replica 3 %",
+		"Coverage 83 % of the calls have a place in a session",
+		"Turn gap p50 / p90 47 s / 3.5 min a turn begins after 30 s, as configured",
+		"Calls of a session p50 / p90 17 / 44",
+		"Full task P90 6.8 min",
+		"Interactivity P90 21 tok/s",
+		"Prompt p50 / p90 18k / 41k tokens; p95 52k, p99 88k",
+		"Rows that never arrived 12 %",
+		"Sessions tell nothing: 96 of 98 sessions have a single call",
+		"Coverage 0 %",
+		"Interactivity P90 – fewer than 5 such calls in the last hour",
+		"Rows that never arrived – no gateway whose page is read tells",
+	} {
+		if !strings.Contains(words, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
 	if got := strings.Count(dom, "<canvas"); got != 8 {
 		t.Errorf("the page holds %d charts, want 4 for each of 2 pools", got)
 	}
@@ -125,6 +159,7 @@ func TestBrowserShowsNothingYet(t *testing.T) {
 	o.Alerts = func() []rules.Alert { return nil }
 	o.Detectors = func() []rules.DetectorStatus { return nil }
 	o.Pools = func() []rules.PoolStatus { return nil }
+	o.Sessions = func() []rules.PoolSessions { return nil }
 	holds(t, browse(t, serve(t, o).URL), "No targets: add them to scrape_configs", "nothing scraped yet", "No pool yet")
 }
 

@@ -54,6 +54,7 @@ func (f *fixture) options() Options {
 		Alerts:    fixtureAlerts,
 		Detectors: fixtureDetectors,
 		Pools:     fixturePools,
+		Sessions:  fixtureSessions,
 		Queryable: f.store.Queryable(),
 		Now:       func() time.Time { return fixtureNow },
 		Logger:    slog.New(slog.DiscardHandler),
@@ -209,6 +210,10 @@ func fixtureTargets() []collector.TargetStatus {
 		target("models", "chat-0:8000", collector.SourceVLLM, collector.StateUp, ""),
 	}
 	list[2].LastScrape = time.Time{}
+	list[0].Version, list[0].Samples = "1.102.0", 214
+	queued, admitted := 3, 9
+	list[0].Backlog = &collector.Backlog{At: fixtureNow.Add(-20 * time.Second), InFlight: 12, Queued: &queued, Admitted: &admitted}
+	list[3].Version, list[3].Warning = "0.9.2", "the page has no first-token histogram"
 	for _, i := range []string{"0", "1", "2", "3"} {
 		list = append(list, target("vllm", "vllm-"+i+":8000", collector.SourceVLLM, collector.StateUp, ""))
 	}
@@ -245,7 +250,47 @@ func summary(l labels.Labels, from string, p50, p90, p95, p99 float64) rules.Rec
 func fixtureRecorded() []rules.Recorded {
 	list := recordedPools()
 	list = append(list, recordedEngines()...)
+	list = append(list, recordedSessions()...)
 	return append(list, recordedGateway()...)
+}
+
+// recordedSessions is what the log of calls tells: of agents all, of chat that
+// its session ids are invented ones.
+func recordedSessions() []rules.Recorded {
+	of := func(name string, more ...string) labels.Labels {
+		return poolLabels(name, "agents", "qwen3-coder-30b", more...)
+	}
+	const from = "LiteLLM_SpendLogs cached_tokens / prompt_tokens, 15m, 412 calls, a turn begins after 30s (as configured)"
+	boundary := known(of("kvwatch_pool_session_hit_ratio", "position", "turn_boundary"), 0.18, from)
+	boundary.Quality, boundary.Coverage, boundary.Reason = rules.QualityPartial, 0.88, "rows of 88 % of the calls that the gateway counted came to its log"
+	return []rules.Recorded{
+		known(of("kvwatch_pool_session_hit_ratio", "position", "first_call"), 0.74, from),
+		known(of("kvwatch_pool_session_hit_ratio", "position", "within_turn"), 0.42, from),
+		boundary,
+		unknown(of("kvwatch_pool_session_switch_hit_ratio", "switch", "model"), "no switch of the model in the last hour"),
+		known(of("kvwatch_pool_session_switch_hit_ratio", "switch", "replica"), 0.03, from),
+		known(of("kvwatch_pool_session_coverage_ratio"), 0.83, "LiteLLM_SpendLogs"),
+		summary(of("kvwatch_pool_turn_gap_seconds"), "LiteLLM_SpendLogs", 47, 210, 260, 290),
+		summary(of("kvwatch_pool_session_calls"), "LiteLLM_SpendLogs", 17, 44, 61, 120),
+		summary(of("kvwatch_pool_session_task_seconds"), "LiteLLM_SpendLogs", 96, 410, 530, 780),
+		known(poolLabels("kvwatch_pool_session_coverage_ratio", "models/chat", "chat-8b"), 0, "LiteLLM_SpendLogs"),
+		unknown(poolLabels("kvwatch_pool_session_hit_ratio", "models/chat", "chat-8b", "position", "turn_boundary"), gateRefused),
+	}
+}
+
+const gateRefused = "96 of 98 sessions have a single call: the gateway invents a session for each call that names none; clients should send x-litellm-session-id"
+
+func fixtureSessions() []rules.PoolSessions {
+	arrived := 0.88
+	return []rules.PoolSessions{
+		{
+			Pool: "agents", Calls: 1634, Coverage: 0.83, ArrivedShare: &arrived, TurnGapSeconds: 30,
+			PromptTokens:    []rules.Quantile{{Q: 0.5, Value: 18_400}, {Q: 0.9, Value: 41_200}, {Q: 0.95, Value: 52_000}, {Q: 0.99, Value: 88_000}},
+			TaskSeconds:     []rules.Quantile{{Q: 0.5, Value: 96}, {Q: 0.9, Value: 410}, {Q: 0.95, Value: 530}, {Q: 0.99, Value: 780}},
+			TokensPerSecond: []rules.Quantile{{Q: 0.1, Value: 21.3}, {Q: 0.5, Value: 38}, {Q: 0.9, Value: 55}},
+		},
+		{Pool: "models/chat", Reason: gateRefused, Calls: 98, TurnGapSeconds: 30, PromptTokens: []rules.Quantile{{Q: 0.5, Value: 900}, {Q: 0.9, Value: 2100}, {Q: 0.95, Value: 2600}, {Q: 0.99, Value: 4000}}},
+	}
 }
 
 func recordedPools() []rules.Recorded {

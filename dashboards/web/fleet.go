@@ -28,6 +28,9 @@ type fleet struct {
 	// Unpooled holds engines that no pool claims.
 	Unpooled []*engineView  `json:"unpooled"`
 	Gateways []*gatewayView `json:"gateways"`
+	// Sessions is what the gateways' logs of calls tell beside the series of the
+	// pools; pools without a logged call are not in it.
+	Sessions []rules.PoolSessions `json:"sessions"`
 }
 
 // values holds an owner's series by short name: the part after kvwatch_ or
@@ -94,6 +97,7 @@ func (p *page) fleetNow() fleet {
 		Pools:           sortedBy(b.pools, func(v *poolView) string { return v.Name }),
 		Unpooled:        b.unpooled,
 		Gateways:        sortedBy(b.gateways, func(g *gatewayView) string { return g.Job + "\xff" + g.Instance }),
+		Sessions:        append([]rules.PoolSessions{}, p.o.Sessions()...), // never null
 	}
 }
 

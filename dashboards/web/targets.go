@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"kvwatch/collector"
@@ -19,14 +21,14 @@ type stateView struct {
 	Since       *time.Time `json:"since,omitempty"`
 }
 
-// targetSummary counts the targets and lists those that need a look.
+// targetSummary counts the targets and lists them, those that need a look first.
 type targetSummary struct {
 	Total int `json:"total"`
 	Up    int `json:"up"`
 	// Unknown counts the targets that were not scraped yet.
 	Unknown    int          `json:"unknown"`
 	LastScrape *time.Time   `json:"last_scrape"`
-	NotUp      []targetView `json:"not_up"`
+	List       []targetView `json:"list"`
 }
 
 type targetView struct {
@@ -36,29 +38,51 @@ type targetView struct {
 	Source   string `json:"source,omitempty"`
 	stateView
 	LastScrape *time.Time `json:"last_scrape,omitempty"`
+	// ScrapeSeconds is how long the last scrape took.
+	ScrapeSeconds float64 `json:"scrape_seconds"`
+	Samples       int     `json:"samples"`
+	// Version is what the server says of itself; empty while unknown.
+	Version string `json:"version,omitempty"`
+	// Backlog is that of one worker of a gateway.
+	Backlog *collector.Backlog `json:"backlog,omitempty"`
+	// Warning says what is not right with a target that is read all the same.
+	Warning string `json:"warning,omitempty"`
 }
 
 func summarise(targets []collector.TargetStatus) targetSummary {
-	s := targetSummary{Total: len(targets), NotUp: []targetView{}}
+	s := targetSummary{Total: len(targets), List: []targetView{}}
 	var last time.Time
 	for _, t := range targets {
 		if t.LastScrape.After(last) {
 			last = t.LastScrape
 		}
-		if t.State == collector.StateUp {
+		switch health(t.State) {
+		case "up":
 			s.Up++
-			continue
-		}
-		if health(t.State) == "unknown" {
+		case "unknown":
 			s.Unknown++
 		}
-		s.NotUp = append(s.NotUp, targetView{
+		s.List = append(s.List, targetView{
 			Job: t.Job, Instance: t.Instance, URL: plainURL(t.URL), Source: t.Source,
-			stateView: stateOf(t), LastScrape: timeOrNil(t.LastScrape),
+			stateView: stateOf(t), LastScrape: timeOrNil(t.LastScrape), ScrapeSeconds: t.Duration.Seconds(), Samples: t.Samples,
+			Version: t.Version, Backlog: t.Backlog, Warning: t.Warning,
 		})
 	}
+	slices.SortStableFunc(s.List, func(a, b targetView) int { return cmp.Compare(urgency(a), urgency(b)) })
 	s.LastScrape = timeOrNil(last)
 	return s
+}
+
+// urgency puts first what is not up, then what is not right.
+func urgency(t targetView) int {
+	switch {
+	case t.State != collector.StateUp:
+		return 0
+	case t.Warning != "":
+		return 1
+	default:
+		return 2
+	}
 }
 
 func stateOf(t collector.TargetStatus) stateView {

@@ -37,7 +37,7 @@ type Options struct {
 	// Interval is the scrape interval, at which the page refreshes; 0 is 15 s.
 	Interval time.Duration
 
-	// Targets, Recorded, Alerts, Detectors and Pools give the present state.
+	// Targets, Recorded, Alerts, Detectors, Pools and Sessions give the present state.
 	// They are called for each request, so they must be safe for concurrent
 	// use; what they return is only read.
 	Targets   func() []collector.TargetStatus
@@ -45,6 +45,7 @@ type Options struct {
 	Alerts    func() []rules.Alert
 	Detectors func() []rules.DetectorStatus
 	Pools     func() []rules.PoolStatus
+	Sessions  func() []rules.PoolSessions
 
 	// Queryable answers the charts' queries.
 	Queryable storage.Queryable
@@ -65,8 +66,8 @@ type page struct {
 // New makes the handler of the page and its API. It fails when a function is
 // missing, the external URL is no address or a runbook cannot be read.
 func New(o Options) (http.Handler, error) {
-	if o.Targets == nil || o.Recorded == nil || o.Alerts == nil || o.Detectors == nil || o.Pools == nil {
-		return nil, errors.New("web: Targets, Recorded, Alerts, Detectors and Pools must be set")
+	if o.Targets == nil || o.Recorded == nil || o.Alerts == nil || o.Detectors == nil || o.Pools == nil || o.Sessions == nil {
+		return nil, errors.New("web: Targets, Recorded, Alerts, Detectors, Pools and Sessions must be set")
 	}
 	if o.Queryable == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: Queryable, Now and Logger must be set")

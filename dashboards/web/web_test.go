@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -74,8 +75,21 @@ func TestFleet(t *testing.T) {
 	t.Parallel()
 	f := fleetOf(t, serve(t, newFixture(t, time.Minute).options()))
 
-	if f.Targets.Total != 8 || f.Targets.Up != 6 || f.Targets.Unknown != 1 || len(f.Targets.NotUp) != 2 {
-		t.Errorf("targets = %+v, want 6 of 8 up, 1 unknown, 2 not up", f.Targets)
+	if f.Targets.Total != 8 || f.Targets.Up != 6 || f.Targets.Unknown != 1 || len(f.Targets.List) != 8 {
+		t.Errorf("targets = %+v, want 6 of 8 up, 1 unknown", f.Targets)
+	}
+	var order []string
+	for _, target := range f.Targets.List[:4] {
+		order = append(order, target.Instance)
+	}
+	if want := []string{"vllm-4:8000", "chat-1:8000", "chat-0:8000", "litellm-0:4000"}; !slices.Equal(order, want) {
+		t.Errorf("targets begin with %q, want what is not up, then what warns: %q", order, want)
+	}
+	if g := f.Targets.List[3]; g.Version != "1.102.0" || g.Backlog == nil || g.Backlog.InFlight != 12 || *g.Backlog.Queued != 3 || g.Backlog.Rejected != nil {
+		t.Errorf("the gateway = %+v, want its version, and its backlog without what it does not tell", g)
+	}
+	if diff := cmp.Diff(fixtureSessions(), f.Sessions); diff != "" {
+		t.Errorf("sessions (-want +got):\n%s", diff)
 	}
 	if len(f.Pools) != 2 || f.Pools[0].Name != "agents" || len(f.Pools[0].Engines) != 4 || len(f.Pools[1].Engines) != 1 || len(f.Unpooled) != 0 {
 		t.Fatalf("pools = %+v, want agents with 4 engines and models/chat with 1", f.Pools)

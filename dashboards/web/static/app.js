@@ -9,6 +9,7 @@ import { gateways } from "./gateways.js";
 import { PoolCharts } from "./poolcharts.js";
 import { pools } from "./pools.js";
 import { recent } from "./recent.js";
+import { sessions } from "./sessions.js";
 import { targets } from "./targets.js";
 
 const root = document.documentElement;
@@ -103,8 +104,9 @@ function render() {
   const quiet = fleet.alerts.firing.length === 0;
   show(place("alerts"), alerts(fleet), quiet && detectors(fleet));
   show(place("pools"), pools(fleet, state.recent, view));
+  show(place("sessions"), sessions(fleet));
   show(place("gateways"), gateways(fleet, state.recent, range));
-  show(place("targets"), targets(fleet));
+  show(place("targets"), targets(fleet, view));
   show(place("detectors"), !quiet && detectors(fleet));
   show(place("foot"), h("span", null, `Times are in ${zone()}. Refreshes every ${duration(fleet.interval_seconds)}. A dash is a value that is not known; `,
     "open a row or point at it for the reason. Dotted marks on bars show the usual. "),

@@ -35,6 +35,7 @@ function seconds(value) {
   if (value < 0.0995) return `${digits(value * 1000, value < 0.01 ? 1 : 0)} ms`;
   if (value < 1) return `${digits(value * 1000, 0)} ms`;
   if (value < 100) return `${digits(value, Number.isInteger(value) ? 0 : 1)} s`;
+  if (value < 5940) return `${digits(value / 60, 1).replace(/\.0$/, "")} min`;
   return duration(value);
 }
 
