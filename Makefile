@@ -68,6 +68,10 @@ bench-spendlogs: setup ## reading a table of 10 million calls: time, memory, the
 	$(call step,spend logs)
 	KVWATCH_BENCH_SPENDLOGS_ROWS=$${KVWATCH_BENCH_SPENDLOGS_ROWS:-10000000} $(GO) test -v -run '^$$' -bench SpendLogs -benchtime 5x -timeout 60m ./collector
 
+.PHONY: bench-pair
+bench-pair: setup ## kvwatch and a Prometheus server on the same 1 000 simulated engines: CPU, memory and disk of both (12 minutes)
+	@deploy/bench/pair
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	@deploy/ci/fuzz $(FUZZTIME)

@@ -37,6 +37,8 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	var config fleet.Config
 	app.Flag("engines", "Number of engines.").Default("4").IntVar(&config.Engines)
 	app.Flag("gateway-workers", "Number of the gateway's worker processes.").Default("2").IntVar(&config.GatewayWorkers)
+	app.Flag("sessions", "Sessions under way at once, over all engines; a large fleet wants a few for each.").
+		Default("90").IntVar(&config.Workload.Sessions)
 	app.Flag("users", "Number of people, each with a key of its own.").Default("8").IntVar(&config.Users)
 	app.Flag("seed", "Equal seeds give equal runs.").Default("1").Uint64Var(&config.Seed)
 	app.Flag("scenario", "What happens: "+strings.Join(scenarioNames(), ", ")+".").

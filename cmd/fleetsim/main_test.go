@@ -94,7 +94,7 @@ func get(t *testing.T, url string) string {
 
 func TestServesAFleet(t *testing.T) {
 	t.Parallel()
-	targets := start(t, "--listen=127.0.0.1:0", "--engines=2", "--scenario=healthy").targets(t, 3)
+	targets := start(t, "--listen=127.0.0.1:0", "--engines=2", "--sessions=6", "--scenario=healthy").targets(t, 3)
 	if page := get(t, "http://"+targets[0]+"/metrics"); !strings.Contains(page, "vllm:prompt_tokens_total{") {
 		t.Errorf("the first target is no engine: %.100s", page)
 	}
@@ -134,6 +134,7 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		"scenario":  {[]string{"--scenario=flood"}, "flood"},
+		"sessions":  {[]string{"--sessions=-1"}, "sessions must be positive"},
 		"speed":     {[]string{"--speed=0"}, "--speed=0: must be positive"},
 		"port":      {[]string{"--listen=" + taken.Addr().String()}, "choose another --listen"},
 		"recording": {[]string{"--recording=nowhere"}, "nowhere"},

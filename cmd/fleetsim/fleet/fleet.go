@@ -68,8 +68,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Start.IsZero() {
 		c.Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	if c.Engines < 0 || c.GatewayWorkers < 0 || c.Users < 0 {
-		return c, errors.New("engines, gateway workers and users must be positive")
+	if c.Engines < 0 || c.GatewayWorkers < 0 || c.Users < 0 || c.Workload.Sessions < 0 {
+		return c, errors.New("engines, gateway workers, users and sessions must be positive")
 	}
 	c.Hardware = c.Hardware.withDefaults()
 	c.Workload = c.Workload.withDefaults()
