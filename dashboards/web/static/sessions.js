@@ -52,9 +52,9 @@ function regimes(values) {
     const known = value?.value != null;
     return h("li", { "data-key": name },
       h("span", { class: "name" }, title),
-      h("span", { class: `value ${known ? "" : "missing"}` }, number(value?.value, "ratio"), known && value.trust && h("sup", { title: value.trust }, "*")),
+      h("span", { class: `value ${known ? "" : "missing"}`, "data-tip": provenance(value) || null }, number(value?.value, "ratio"), known && value.trust && h("sup", { title: value.trust }, "*")),
       known ? meter(value.value) : h("span"),
-      h("span", { class: "muted" }, known ? [meaning, provenance(value).replace(/^measured; /, "")].join("; ") : (value?.reason ?? "not computed yet")));
+      h("span", { class: "muted" }, known ? [meaning, value.trust, value.reason].filter(Boolean).join("; ") : (value?.reason ?? "not computed yet")));
   };
   return h("div", { "data-key": "regimes" },
     h("h4", null, "Prefix-cache hit rate by place in the session"),
