@@ -381,7 +381,7 @@ func possible(h *histogram) bool { return watchedBuckets(h).possible() }
 func watchedBuckets(h *histogram) bucketCounts {
 	b := bucketCounts{sum: h.sum, count: h.count}
 	for _, j := range h.sorted {
-		b.addBound(h.bounds[j])
+		b.bounds = append(b.bounds, h.bounds[j])
 		b.counts = append(b.counts, h.buckets[j])
 	}
 	return b

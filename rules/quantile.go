@@ -22,8 +22,6 @@ type bucketCounts struct {
 	counts []float64
 	sum    float64
 	count  float64
-	// top is the highest finite bound, 0 where there is none.
-	top float64
 }
 
 // buckets adds up what the histogram h of the unit gained in the window.
@@ -36,11 +34,11 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 	if f.askedAt == w.ms && f.askedFor == d && f.askedPage == w.unit.target.page {
 		return f.asked
 	}
-	b := bucketCounts{bounds: f.asked.bounds, counts: f.asked.counts[:0], sum: w.HistSum(h, d), count: w.HistCount(h, d), top: f.asked.top}
+	b := bucketCounts{bounds: f.asked.bounds, counts: f.asked.counts[:0], sum: w.HistSum(h, d), count: w.HistCount(h, d)}
 	if len(b.bounds) != len(f.sorted) {
 		b.bounds = nil
 		for _, i := range f.sorted {
-			b.addBound(f.bounds[i])
+			b.bounds = append(b.bounds, f.bounds[i])
 		}
 	}
 	r := w.unit.target.short
@@ -51,14 +49,6 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 	}
 	f.asked, f.askedAt, f.askedFor, f.askedPage = b, w.ms, d, w.unit.target.page
 	return b
-}
-
-// addBound adds the next higher bound.
-func (b *bucketCounts) addBound(le float64) {
-	b.bounds = append(b.bounds, le)
-	if !math.IsInf(le, 1) {
-		b.top = le
-	}
 }
 
 // add adds another unit's counts; it says false where the bounds differ.
@@ -87,7 +77,15 @@ func (b *bucketCounts) add(o bucketCounts) bool {
 // possible says whether sum and count can be those of one window: engines that
 // are paused or shut down record intervals as long as the host's uptime.
 func (b bucketCounts) possible() bool {
-	return b.sum >= 0 && (b.count <= 0 || b.top == 0 || b.sum/b.count <= b.top)
+	if b.sum < 0 {
+		return false
+	}
+	for _, bound := range slices.Backward(b.bounds) {
+		if !math.IsInf(bound, 1) {
+			return b.count <= 0 || b.sum/b.count <= bound
+		}
+	}
+	return true
 }
 
 // quantile interpolates within the bucket that holds it. Above the last finite
