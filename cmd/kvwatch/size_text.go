@@ -177,7 +177,11 @@ func writeCosts(b *strings.Builder, p *sizing.Plan, w *sizing.Worksheet) {
 		lines = append(lines, text+".")
 	}
 	if months, ok := value("payback_months"); ok {
-		lines = append(lines, fmt.Sprintf("The capex is saved after %.1f months.", months))
+		text := fmt.Sprintf("The capex is saved after %.1f months", months)
+		if years := p.Cost.Years; years != nil && months > *years*12 {
+			text += fmt.Sprintf(", later than the %.3g years over which it is written off", *years)
+		}
+		lines = append(lines, text+".")
 	} else if s, ok := w.Step("payback_months"); ok && p.Cost.CloudPricePerGPUHour != nil {
 		lines = append(lines, "The capex is saved: "+strings.Join(s.Unknown, ", ")+".")
 	}
