@@ -233,7 +233,11 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 func (e *Engine) record(n instant) {
 	each := func(outputs []*output) {
 		for _, o := range outputs {
-			o.result = o.eval(n)
+			r := o.eval(n)
+			if r.Quality == "" && o.result.Quality == "" {
+				continue // it did not apply before either, as all states but one of a target
+			}
+			o.result = r
 			e.batch.put(o)
 		}
 	}
