@@ -129,7 +129,7 @@ func (d *Dispatcher) restore() {
 			continue
 		}
 		for _, a := range last.Alerts {
-			for _, n := range d.tree.match(a.Labels) {
+			for _, n := range d.tree.takers(a.Labels) {
 				if n.groupKey(n.groupLabels(a.Labels)) != e.Group {
 					continue
 				}

@@ -119,7 +119,7 @@ func (g *group) snapshot() []rules.Alert {
 // none of our business: nobody was told of it. The caller holds mu.
 func (d *Dispatcher) take(a rules.Alert, now time.Time) {
 	firing := a.State == rules.StateFiring
-	for _, n := range d.tree.match(a.Labels) {
+	for _, n := range d.tree.takers(a.Labels) {
 		g := d.groupFor(n, a, firing)
 		if g == nil || !firing && !g.holds(a) {
 			continue

@@ -86,7 +86,7 @@ func (d *Dispatcher) regroup() {
 	d.groups = map[string]*group{}
 	for _, g := range old {
 		for _, h := range g.alerts {
-			for _, n := range d.tree.match(h.alert.Labels) {
+			for _, n := range d.tree.takers(h.alert.Labels) {
 				now := d.groupFor(n, h.alert, true)
 				now.alerts[h.alert.Key()] = h
 				now.nextFlush, now.unseen, now.inFlight = g.nextFlush, g.unseen, 0

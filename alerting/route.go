@@ -9,6 +9,8 @@ import (
 
 	amlabels "github.com/prometheus/alertmanager/pkg/labels"
 	"github.com/prometheus/common/model"
+
+	"kvwatch/rules"
 )
 
 // The times of a route that says nothing else. All but GroupWait are
@@ -209,6 +211,18 @@ func (n *node) match(lbls map[string]string) []*node {
 		out = append(out, n)
 	}
 	return out
+}
+
+// takers returns the nodes that are told of an alert with these labels. The
+// alert that always fires goes only where a route asks for it by name.
+func (n *node) takers(lbls map[string]string) []*node {
+	nodes := n.match(lbls)
+	if lbls["alertname"] != rules.Watchdog {
+		return nodes
+	}
+	return slices.DeleteFunc(nodes, func(n *node) bool {
+		return !slices.ContainsFunc(n.matchers, func(m *amlabels.Matcher) bool { return m.Name == "alertname" })
+	})
 }
 
 // groupLabels returns the labels by which an alert is grouped at this node.

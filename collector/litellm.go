@@ -41,7 +41,11 @@ func init() {
 			{name: LiteLLMCachedTokens, labels: deployment, aliases: []string{"litellm_provider_cache_read_input_tokens_metric_total"}},
 			{name: LiteLLMOutputTokens, labels: deployment},
 			{name: LiteLLMRedisLatency, kind: histogram},
+			{name: LiteLLMRedisCalls},
+			{name: LiteLLMRedisFailed},
 			{name: LiteLLMPostgresLatency, kind: histogram},
+			{name: LiteLLMPostgresCalls},
+			{name: LiteLLMPostgresFailed},
 		},
 	})
 }

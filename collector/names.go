@@ -59,5 +59,9 @@ const (
 	LiteLLMCachedTokens    = "litellm_input_cached_tokens_metric_total"   // requested_model, model_id
 	LiteLLMOutputTokens    = "litellm_output_tokens_metric_total"         // requested_model, model_id
 	LiteLLMRedisLatency    = "litellm_redis_latency"                      // histogram
-	LiteLLMPostgresLatency = "litellm_postgres_latency"                   // histogram
+	LiteLLMRedisCalls      = "litellm_redis_total_requests_total"
+	LiteLLMRedisFailed     = "litellm_redis_failed_requests_total"
+	LiteLLMPostgresLatency = "litellm_postgres_latency" // histogram
+	LiteLLMPostgresCalls   = "litellm_postgres_total_requests_total"
+	LiteLLMPostgresFailed  = "litellm_postgres_failed_requests_total"
 )

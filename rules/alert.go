@@ -16,6 +16,11 @@ const (
 	StateResolved AlertState = "resolved"
 )
 
+// Watchdog is the alert that always fires. It says nothing of the fleet, so that
+// it is told only where a route asks for it by name, and is in no list of what
+// happened.
+const Watchdog = "Watchdog"
+
 // Severities.
 const (
 	SeverityCritical = "critical"

@@ -33,7 +33,7 @@ func (targetDown) Judge(w TargetWindow, firing time.Time) Verdict {
 		v.Since = time.UnixMilli(t.firstBad).UTC()
 	}
 	v.Summary = fmt.Sprintf("%s of job %s: %s", t.instance, t.job, stateWords(t.state))
-	down, all := w.poolDown()
+	down, all := w.poolIn(isDown)
 	v.Evidence = Evidence{
 		Seen:    fmt.Sprintf("For %s no page of %s could be read: %s", spell(w.now.Sub(v.Since)), t.instance, t.because()),
 		Against: "Every scrape should give a metrics page.", Next: stateNext(t.state, all > 0 && 2*down <= all),
@@ -90,17 +90,17 @@ func overState(t *target) string {
 	}
 }
 
-// poolDown counts the pool's engines that are down, and all of them.
-func (w TargetWindow) poolDown() (down, all int) {
+// poolIn counts the pool's engines whose target is in such a state, and all of them.
+func (w TargetWindow) poolIn(such func(collector.State) bool) (n, all int) {
 	if w.pool == nil {
 		return 0, 0
 	}
 	for _, u := range w.pool.members {
-		if isDown(u.target.state) {
-			down++
+		if such(u.target.state) {
+			n++
 		}
 	}
-	return down, len(w.pool.members)
+	return n, len(w.pool.members)
 }
 
 // isDown says whether TargetDown speaks for the state; a missing key and

@@ -35,6 +35,13 @@ const (
 	totalRejected
 	totalRequests
 	totalRequestsOK
+	// totalLimited are the requests answered with 429.
+	totalLimited
+	totalInput
+	totalRedis
+	totalRedisFailed
+	totalPostgres
+	totalPostgresFailed
 	totalFailed
 	totalCooldowns
 	totalAnswered
@@ -57,6 +64,8 @@ const (
 	histPrefill
 	histQueueTime
 	histOverhead
+	histRedis
+	histPostgres
 	histTotalLatency
 	histAPILatency
 	hists
@@ -85,7 +94,7 @@ func (h hist) long() bool {
 // windowed says whether quantiles of a window are asked of it.
 func (h hist) windowed() bool {
 	switch h {
-	case histTTFT, histITL, histOverhead:
+	case histTTFT, histITL, histOverhead, histRedis, histPostgres:
 		return true
 	default:
 		return false
@@ -141,6 +150,16 @@ func totalOf(name string) (total, bool) {
 		return totalRequests, true
 	case collector.LiteLLMFailed:
 		return totalFailed, true
+	case collector.LiteLLMInputTokens:
+		return totalInput, true
+	case collector.LiteLLMRedisCalls:
+		return totalRedis, true
+	case collector.LiteLLMRedisFailed:
+		return totalRedisFailed, true
+	case collector.LiteLLMPostgresCalls:
+		return totalPostgres, true
+	case collector.LiteLLMPostgresFailed:
+		return totalPostgresFailed, true
 	case collector.LiteLLMCooledDown:
 		return totalCooldowns, true
 	case collector.LiteLLMDeploySuccess:
@@ -179,6 +198,10 @@ func histOf(name string) (h hist, part string, ok bool) {
 			return histQueueTime, part, true
 		case collector.LiteLLMOverhead:
 			return histOverhead, part, true
+		case collector.LiteLLMRedisLatency:
+			return histRedis, part, true
+		case collector.LiteLLMPostgresLatency:
+			return histPostgres, part, true
 		case collector.LiteLLMTotalLatency:
 			return histTotalLatency, part, true
 		case collector.LiteLLMAPILatency:

@@ -267,7 +267,7 @@ func TestReload(t *testing.T) {
 		!strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), `"b"`) {
 		t.Errorf("an engine of two pools gives %v", err)
 	}
-	if err := f.engine.Reload(nil, map[string]Override{cacheCollapse: {Labels: map[string]string{"team": "x"}}}, step); err != nil {
+	if err := f.engine.Reload(nil, withoutWatchdog(map[string]Override{cacheCollapse: {Labels: map[string]string{"team": "x"}}}), step); err != nil {
 		t.Fatal(err)
 	}
 	f.run(step)
@@ -277,14 +277,14 @@ func TestReload(t *testing.T) {
 	if len(f.fired) != 2 || !f.last[0].FiredAt.Equal(before.FiredAt) {
 		t.Errorf("the reload fired again: %d alerts", len(f.fired))
 	}
-	if err := f.engine.Reload(nil, map[string]Override{cacheCollapse: {Disabled: true}, missRising: {Disabled: true}}, step); err != nil {
+	if err := f.engine.Reload(nil, withoutWatchdog(map[string]Override{cacheCollapse: {Disabled: true}, missRising: {Disabled: true}}), step); err != nil {
 		t.Fatal(err)
 	}
 	f.run(step)
 	if f.firing(cacheCollapse) {
 		t.Error("a disabled alert fires on")
 	}
-	if err := f.engine.Reload([]PoolConfig{{Name: "agents", ModelName: "m"}}, nil, step); err != nil {
+	if err := f.engine.Reload([]PoolConfig{{Name: "agents", ModelName: "m"}}, withoutWatchdog(nil), step); err != nil {
 		t.Fatal(err)
 	}
 	if p := f.engine.Pools(); len(p) != 1 || p[0].Name != "agents" || len(p[0].Engines) != 2 {

@@ -149,7 +149,7 @@ func windowNames() (long, short []string) {
 	}
 	for _, name := range []string{
 		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL, collector.VLLMQueueTime,
-		collector.LiteLLMOverhead, collector.LiteLLMTotalLatency, collector.LiteLLMAPILatency,
+		collector.LiteLLMOverhead, collector.LiteLLMRedisLatency, collector.LiteLLMPostgresLatency, collector.LiteLLMTotalLatency, collector.LiteLLMAPILatency,
 	} {
 		long = append(long, name+partSum, name+partCount)
 		short = append(short, name+partBucket)
@@ -157,7 +157,8 @@ func windowNames() (long, short []string) {
 	// Counters whose windows are short are scanned whole too: a first sight
 	// within a healthy target would count as an increase.
 	long = append(long, collector.VLLMPreemptions, collector.VLLMRequestSuccess, collector.VLLMDrafts,
-		collector.LiteLLMRejected, collector.LiteLLMRequests, collector.LiteLLMFailed, collector.LiteLLMCooledDown, collector.LiteLLMDeploySuccess)
-	short = append(short, collector.VLLMRunning, collector.VLLMWaiting, collector.VLLMWaitingByReason, collector.LiteLLMInFlight)
+		collector.LiteLLMRejected, collector.LiteLLMRequests, collector.LiteLLMFailed, collector.LiteLLMCooledDown, collector.LiteLLMDeploySuccess, collector.LiteLLMInputTokens,
+		collector.LiteLLMRedisCalls, collector.LiteLLMRedisFailed, collector.LiteLLMPostgresCalls, collector.LiteLLMPostgresFailed)
+	short = append(short, collector.VLLMRunning, collector.VLLMWaiting, collector.VLLMWaitingByReason, collector.LiteLLMInFlight, collector.LiteLLMDeployState)
 	return long, short
 }

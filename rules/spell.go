@@ -27,6 +27,14 @@ func spell(d time.Duration) string {
 	}
 }
 
+// spellSeconds writes a short time given in seconds: 52 ms, 1.3 s, 7 min.
+func spellSeconds(s float64) string {
+	if s < 1 {
+		return strconv.FormatFloat(math.Round(s*1000), 'f', -1, 64) + " ms"
+	}
+	return spell(time.Duration(s * float64(time.Second)))
+}
+
 // amount writes a count for people: 950, 12k, 4.1M.
 func amount(v float64) string {
 	switch a := math.Abs(v); {

@@ -73,6 +73,8 @@ type target struct {
 	watches []*watch
 	// served are the requests that a gateway answered, by the model asked for.
 	served map[string]*served
+	// backends are the deployments that a gateway tells of, by model_id.
+	backends map[string]*backend
 }
 
 // slot is where the values of one series go.
@@ -86,9 +88,10 @@ type slot struct {
 	index int32
 	kind  slotKind
 	// ok marks LiteLLM's requests that were answered with a 2xx, served counts
-	// them by model.
-	ok     bool
-	served *served
+	// them by model; limited marks those that were answered with 429.
+	ok, limited bool
+	served      *served
+	backend     *backend
 }
 
 type slotKind uint8
@@ -101,6 +104,7 @@ const (
 	slotSum
 	slotCount
 	slotStart
+	slotBackend
 )
 
 func newTarget(job, instance string, interval time.Duration) *target {
@@ -254,6 +258,8 @@ func (t *target) take(s collector.Sample, p pageContext) {
 		default:
 			sl.child.now.count = s.Value
 		}
+	case slotBackend:
+		sl.backend.note(s.Value, p.at, t.page)
 	case slotStart, slotIgnored:
 	}
 }
@@ -270,6 +276,9 @@ func (t *target) count(sl *slot, v float64, p pageContext) {
 	if sl.ok {
 		sl.unit.add(totalRequestsOK, increase)
 		sl.served.add(p.at, increase)
+	}
+	if sl.limited {
+		sl.unit.add(totalLimited, increase)
 	}
 }
 
@@ -378,10 +387,20 @@ func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
 	if g, ok := gaugeOf(name, ls.Get("reason")+ls.Get("sleep_state")); ok {
 		return &slot{unit: u, kind: slotGauge, index: int32(g)}
 	}
+	if name == collector.LiteLLMDeployState {
+		return &slot{unit: u, kind: slotBackend, backend: t.backendFor(ls.Get(labelModelID))}
+	}
+	if name == collector.LiteLLMDeploySuccess || name == collector.LiteLLMDeployFailure {
+		t.backendFor(ls.Get(labelModelID)).serves(ls.Get(labelRequestedModel))
+	}
 	if c, ok := totalOf(name); ok {
-		sl := &slot{unit: u, kind: slotTotal, index: int32(c), ok: c == totalRequests && strings.HasPrefix(ls.Get("status_code"), "2")}
+		sl := &slot{
+			unit: u, kind: slotTotal, index: int32(c),
+			ok:      c == totalRequests && strings.HasPrefix(ls.Get("status_code"), "2"),
+			limited: c == totalRequests && ls.Get("status_code") == "429",
+		}
 		if sl.ok {
-			sl.served = t.servedFor(ls.Get("requested_model"))
+			sl.served = t.servedFor(ls.Get(labelRequestedModel))
 		}
 		return sl
 	}

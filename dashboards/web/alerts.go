@@ -37,6 +37,9 @@ type alertView struct {
 func (p *page) alertLists() alertLists {
 	lists := alertLists{Firing: []alertView{}, Pending: []alertView{}, Resolved: []alertView{}}
 	for _, a := range p.o.Alerts() {
+		if a.Name == rules.Watchdog {
+			continue
+		}
 		v := p.alertView(a)
 		switch a.State {
 		case rules.StateFiring:
