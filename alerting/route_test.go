@@ -52,6 +52,22 @@ route:
 			t.Errorf("%v (-want +got):\n%s", tt.lbls, diff)
 		}
 	}
+	// The alert that always fires goes only where it is asked for by name.
+	dog := map[string]string{"alertname": "Watchdog", "severity": "info", "pool": "chat"}
+	if got := c.tree().takers(dog); len(got) != 0 {
+		t.Errorf("Watchdog goes to %d receivers that did not ask for it", len(got))
+	}
+	asked := mustConfig(t, `
+route:
+  receiver: all
+  routes:
+    - {matchers: ['alertname="Watchdog"'], receiver: llm, continue: true}
+    - {matchers: ['severity="info"'], receiver: pager}
+`+threeReceivers)
+	if got := asked.tree().takers(dog); len(got) != 1 || got[0].receiver != "llm" {
+		t.Errorf("Watchdog goes to %d receivers, want llm alone", len(got))
+	}
+
 	inner := c.tree().match(map[string]string{"team": "inference"})[0]
 	if inner.groupWait != time.Second || inner.groupInterval != DefaultGroupInterval || inner.repeatInterval != DefaultRepeatInterval {
 		t.Errorf("times %v %v %v", inner.groupWait, inner.groupInterval, inner.repeatInterval)

@@ -190,7 +190,7 @@ func TestReadRealPages(t *testing.T) {
 		{"vllm-0.32.0.prom.gz", SourceVLLM, 207, 29},
 		{"vllm-rust-frontend.prom", SourceVLLM, 18, 8},
 		{"litellm-1.102.0.prom.gz", SourceLiteLLM, 183, 15},
-		{"litellm-1.102.0-multiprocess.prom.gz", SourceLiteLLM, 442, 20},
+		{"litellm-1.102.0-multiprocess.prom.gz", SourceLiteLLM, 446, 24},
 		{"litellm-1.102.0-single.prom.gz", SourceLiteLLM, 42, 5},
 		{"litellm-1.106.12.prom.gz", SourceLiteLLM, 222, 16},
 	}

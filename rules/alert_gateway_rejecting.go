@@ -43,8 +43,10 @@ func (d gatewayRejecting) Judge(w GatewayWindow, _ time.Time) Verdict {
 	v := Verdict{
 		Phase: PhaseWatching, Value: share, Text: fmt.Sprintf("%s of %s requests turned away in %s", amount(rejected), amount(came), spell(window)),
 		Numbers: []Number{
-			{Name: "rejected", Value: share, Unit: "ratio"}, {Name: "threshold_rejected", Value: d.number("ratio"), Unit: "ratio"},
-			{Name: "requests", Value: came, Unit: "requests"}, {Name: "limited_429", Value: limited, Unit: "requests"},
+			{Name: "rejected", Value: share, Unit: "ratio"},
+			{Name: "threshold_rejected", Value: d.number("ratio"), Unit: "ratio"},
+			{Name: "requests", Value: came, Unit: "requests"},
+			{Name: "limited_429", Value: limited, Unit: "requests"},
 		},
 	}
 	held, _, told := w.inFlight()

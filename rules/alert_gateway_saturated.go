@@ -32,7 +32,8 @@ func (d gatewaySaturated) Judge(w GatewayWindow, _ time.Time) Verdict {
 		Active: r.Value > d.number("ratio"), Phase: PhaseWatching, Value: r.Value,
 		Text: fmt.Sprintf("%s in flight, %s of what its workers may hold", amount(held), percent(r.Value)),
 		Numbers: []Number{
-			{Name: "saturation", Value: r.Value, Unit: "ratio"}, {Name: "threshold_saturation", Value: d.number("ratio"), Unit: "ratio"},
+			{Name: "saturation", Value: r.Value, Unit: "ratio"},
+			{Name: "threshold_saturation", Value: d.number("ratio"), Unit: "ratio"},
 			{Name: "in_flight", Value: held, Unit: "requests"},
 		},
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
 )
 
 func init() {
@@ -71,7 +70,8 @@ func (d *tokenCounterOverhead) Judge(w GatewayWindow, _ time.Time) Verdict {
 		Phase: PhaseWatching, Value: p95,
 		Text: fmt.Sprintf("overhead p95 %s, measured on %s of the requests", spellSeconds(p95), percent(coverage)),
 		Numbers: []Number{
-			{Name: "overhead_p95", Value: p95, Unit: "seconds"}, {Name: "threshold_overhead", Value: d.number("overhead"), Unit: "seconds"},
+			{Name: "overhead_p95", Value: p95, Unit: "seconds"},
+			{Name: "threshold_overhead", Value: d.number("overhead"), Unit: "seconds"},
 			{Name: "coverage", Value: coverage, Unit: "ratio"},
 		},
 	}
@@ -125,9 +125,9 @@ func (d *tokenCounterOverhead) tell(w GatewayWindow, v *Verdict, coverage, slope
 	v.Evidence = Evidence{
 		Seen: fmt.Sprintf("Overhead p95 %s over %s, measured on %s of the requests (%s calls). Over %s it rose by %s for each 10k tokens of prompt (mean prompts of %s to %s tokens).",
 			spellSeconds(v.Value), spell(summaryWindow), percent(coverage), amount(measured), spell(d.duration("window")), spellSeconds(slope*1e4), amount(shortest), amount(longest)),
-		Against: fmt.Sprintf("Fires over %s, measured on over %s of the requests, and only where longer prompts take longer.", spellSeconds(d.number("overhead")), percent(d.number("coverage"))),
-		CauseText: "The gateway counts the tokens of prompts and tools in its own process, and everything else in that worker waits meanwhile: first tokens come late while GPUs idle.",
-		Next: "Switch off what counts before the call (enable_pre_call_checks, token limits per minute), send fewer tools per call, add workers, or upgrade: LiteLLM 1.102 bounds the counting and moves it aside.",
+		Against:    fmt.Sprintf("Fires over %s, measured on over %s of the requests, and only where longer prompts take longer.", spellSeconds(d.number("overhead")), percent(d.number("coverage"))),
+		CauseText:  "The gateway counts the tokens of prompts and tools in its own process, and everything else in that worker waits meanwhile: first tokens come late while GPUs idle.",
+		Next:       "Switch off what counts before the call (enable_pre_call_checks, token limits per minute), send fewer tools per call, add workers, or upgrade: LiteLLM 1.102 bounds the counting and moves it aside.",
 		Confidence: confidence(measured), Numbers: v.Numbers,
 	}
 }

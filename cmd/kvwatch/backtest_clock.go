@@ -61,6 +61,9 @@ type variant struct {
 // first; when it was over is added.
 func (v *variant) keep(_ context.Context, _ time.Time, alerts []rules.Alert) {
 	for _, a := range alerts {
+		if a.Name == rules.Watchdog {
+			continue
+		}
 		key := a.Key() + a.FiredAt.String()
 		i, known := v.seen[key]
 		if !known {
