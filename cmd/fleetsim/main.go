@@ -35,10 +35,13 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	speed := app.Flag("speed", "Simulated, or recorded, seconds a second.").Default("1").Float64()
 
 	var config fleet.Config
-	app.Flag("engines", "Number of engines.").Default("4").IntVar(&config.Engines)
+	app.Flag("engines", "Number of engines; 4, or that of the scenario, when left out.").IntVar(&config.Engines)
+	app.Flag("profile", "Hardware and workload as measured: "+strings.Join(profileNames(), ", ")+"; the demo's, or that of the scenario, when left out.").
+		EnumVar(&config.Profile, profileNames()...)
+	app.Flag("load", "Factor on the usual rate of sessions of a profile; that of the scenario when left out.").Float64Var(&config.Load)
 	app.Flag("gateway-workers", "Number of the gateway's worker processes.").Default("2").IntVar(&config.GatewayWorkers)
-	app.Flag("sessions", "Sessions under way at once, over all engines; a large fleet wants a few for each.").
-		Default("90").IntVar(&config.Workload.Sessions)
+	app.Flag("sessions", "Sessions under way at once, over all engines; a large fleet wants a few for each. 90, or the rate of the profile, when left out.").
+		IntVar(&config.Workload.Sessions)
 	app.Flag("users", "Number of people, each with a key of its own.").Default("8").IntVar(&config.Users)
 	app.Flag("seed", "Equal seeds give equal runs.").Default("1").Uint64Var(&config.Seed)
 	app.Flag("scenario", "What happens: "+strings.Join(scenarioNames(), ", ")+".").
@@ -58,6 +61,14 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return serveRecording(ctx, stdout, *listen, *speed, replay)
 	}
 	return serveFleet(ctx, stdout, *listen, *speed, config)
+}
+
+func profileNames() []string {
+	var names []string
+	for _, p := range fleet.Profiles() {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 func scenarioNames() []string {

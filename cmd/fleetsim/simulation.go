@@ -19,7 +19,7 @@ func serveFleet(ctx context.Context, stdout io.Writer, base *net.TCPAddr, speed 
 	if err != nil {
 		return err
 	}
-	listeners, err := listenFrom(ctx, base, f.Config().Engines+1)
+	listeners, err := listenFrom(ctx, base, f.Config().Engines+f.Config().Standby+1)
 	if err != nil {
 		return err
 	}

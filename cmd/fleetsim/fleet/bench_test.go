@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"io"
 	"testing"
 	"time"
 )
@@ -16,6 +17,54 @@ func BenchmarkStepMinute(b *testing.B) {
 		f.Step(now)
 	}
 }
+
+// One simulated hour of four engines of each profile, as a corpus needs it: the
+// fleet alone, with its pages as numbers every 15 s, and with them as text.
+func BenchmarkStepHour(b *testing.B) {
+	outputs := map[string]func(b *testing.B, f *Fleet){
+		"alone": func(*testing.B, *Fleet) {},
+		"numbers": func(b *testing.B, f *Fleet) {
+			for i := range f.engines {
+				if err := f.EngineSnapshot(i, &benchSnapshots[i]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := f.GatewaySnapshot(&benchSnapshots[len(f.engines)]); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"text": func(b *testing.B, f *Fleet) {
+			for i := range f.engines {
+				if err := f.EnginePage(i, io.Discard); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := f.GatewayPage(io.Discard); err != nil {
+				b.Fatal(err)
+			}
+		},
+	}
+	for _, p := range Profiles() {
+		for name, output := range outputs {
+			b.Run(p.Name+"/"+name, func(b *testing.B) {
+				f := mustNew(b, Config{Profile: p.Name, Seed: 1})
+				b.ReportAllocs()
+				now := time.Duration(0)
+				for b.Loop() {
+					for end := now + time.Hour; now < end; {
+						now += sampleEvery
+						f.Step(now)
+						output(b, f)
+					}
+				}
+				b.ReportMetric(24*b.Elapsed().Seconds()/float64(b.N), "s/day")
+			})
+		}
+	}
+}
+
+// benchSnapshots are used again, as a reader of many pages would.
+var benchSnapshots [5]Snapshot
 
 func BenchmarkEnginePage(b *testing.B) {
 	f := mustNew(b, Config{Seed: 1})

@@ -20,7 +20,9 @@ type prefix struct {
 	tokens, blocks int
 	refs           int
 	// written says that a live sequence is extending it.
-	written        bool
+	written bool
+	// edits is how many of its session's rewrites it has seen.
+	edits          int
 	born, released time.Duration
 	older, newer   *prefix // neighbours among the free ones
 }
@@ -32,8 +34,12 @@ type cache struct {
 	// usable is the number of blocks; vLLM keeps one more that is always null.
 	usable int
 	// enabled says whether prefixes are looked up.
-	enabled  bool
+	enabled bool
+	// tier is how many blocks of free prefixes are kept outside of this memory
+	// (an offloaded prefix cache); 0 keeps them in what live sequences leave.
+	tier     int
 	prefixes map[prefixKey]*prefix
+	spare    []*prefix // let go of, to be used again
 	// pinned blocks are referenced by live sequences, free ones hold prefixes
 	// that nobody references.
 	pinned, free   int
@@ -69,30 +75,102 @@ func newCache(blocks, blockSize int) *cache {
 	}
 }
 
+// newPrefix returns an empty prefix that nobody knows yet.
+func (c *cache) newPrefix(key prefixKey) *prefix {
+	if last := len(c.spare) - 1; last >= 0 {
+		p := c.spare[last]
+		c.spare = c.spare[:last]
+		*p = prefix{key: key}
+		return p
+	}
+	return &prefix{key: key}
+}
+
+// drop lets go of a prefix that holds no block and that nobody references.
+func (c *cache) drop(p *prefix) {
+	if c.prefixes[p.key] == p {
+		delete(c.prefixes, p.key)
+	}
+	c.spare = append(c.spare, p)
+}
+
 // usage is the referenced share of all blocks, 0 to 1: vllm:kv_cache_usage_perc.
 func (c *cache) usage() float64 { return float64(c.pinned) / float64(c.usable) }
 
-// acquire pins what is cached of a prompt and returns how many of its tokens
-// need not be computed. It pins nothing and returns false when the whole
-// prompt does not fit beside what is pinned, with reserve blocks to spare.
-func (c *cache) acquire(shared, own prefixKey, sharedTokens, promptTokens, reserve int) (l *lease, hit int, ok bool) {
-	front, back := c.lookUp(shared), c.lookUp(own)
-	hitShared := c.hittable(front, min(sharedTokens, promptTokens-1))
+// prompt is what a sequence wants computed: a shared prompt in front and its
+// session's own context behind it.
+type prompt struct {
+	shared, own          prefixKey
+	sharedTokens, tokens int
+	// edits are the session's rewrites so far: each is how many tokens of its
+	// own context the rewrite left as they were.
+	edits []int
+}
+
+// acquire pins what is cached of a prompt for a lease and returns how many of
+// its tokens need not be computed. It pins nothing and returns false when the
+// whole prompt does not fit beside what is pinned, with reserve blocks to spare.
+func (c *cache) acquire(l *lease, want prompt, reserve int) (hit int, ok bool) {
+	front, back := c.lookUp(want.shared), c.lookUp(want.own)
+	hitShared := c.hittable(front, min(want.sharedTokens, want.tokens-1))
 	hitOwn := 0
-	if hitShared == sharedTokens {
-		hitOwn = c.hittable(back, promptTokens-1-sharedTokens)
+	if hitShared == want.sharedTokens {
+		hitOwn = c.hittable(back, min(want.tokens-1-want.sharedTokens, valid(back, want.edits)))
 	}
-	if c.pinned+c.unpinned(front, hitShared)+c.unpinned(back, hitOwn)+c.blocksFor(promptTokens-hitShared-hitOwn)+reserve > c.usable {
-		return nil, 0, false
+	stale := back != nil && back.edits < len(want.edits)
+	reclaimed := c.unpinned(back, hitOwn)
+	if stale {
+		reclaimed = min(reclaimed, hitOwn/c.blockSize) // the rest of it is cut off
+	}
+	if c.pinned+c.unpinned(front, hitShared)+reclaimed+c.blocksFor(want.tokens-hitShared-hitOwn)+reserve > c.usable {
+		return 0, false
 	}
 	if back != nil && hitOwn == 0 {
 		c.forget(back)
 		back = nil
 	}
-	l = &lease{sharedTokens: sharedTokens}
-	l.shared = c.pin(shared, front, hitShared)
-	l.own = c.pin(own, back, hitOwn)
-	return l, hitShared + hitOwn, true
+	if back != nil && stale && back.refs == 0 {
+		c.cut(back, hitOwn)
+		back.edits = len(want.edits)
+	}
+	*l = lease{sharedTokens: want.sharedTokens}
+	l.shared = c.pin(want.shared, front, hitShared, 0)
+	l.own = c.pin(want.own, back, hitOwn, len(want.edits))
+	return hitShared + hitOwn, true
+}
+
+// valid is how many tokens of a prefix its session's rewrites since have left
+// as they were.
+func valid(p *prefix, edits []int) int {
+	if p == nil {
+		return 0
+	}
+	left := p.tokens
+	for _, edit := range edits[min(p.edits, len(edits)):] {
+		left = min(left, edit)
+	}
+	return left
+}
+
+// cut keeps the first tokens of a free prefix, which are whole blocks. The rest
+// is garbage from now on: it keeps its blocks, and its place among the free
+// ones, until they are needed.
+func (c *cache) cut(p *prefix, tokens int) {
+	blocks := tokens / c.blockSize
+	if blocks >= p.blocks {
+		return
+	}
+	rest := c.newPrefix(prefixKey{})
+	rest.blocks, rest.tokens = p.blocks-blocks, p.tokens-tokens
+	rest.born, rest.released = p.born, p.released
+	p.blocks, p.tokens = blocks, tokens
+	rest.newer, rest.older = p, p.older
+	if p.older != nil {
+		p.older.newer = rest
+	} else {
+		c.oldest = rest
+	}
+	p.older = rest
 }
 
 // lookUp returns the cached prefix, nil when there is none.
@@ -122,7 +200,7 @@ func (c *cache) unpinned(p *prefix, hit int) int {
 func (c *cache) blocksFor(tokens int) int { return (tokens + c.blockSize - 1) / c.blockSize }
 
 // pin takes hold of a prefix, or begins it when there is none.
-func (c *cache) pin(key prefixKey, p *prefix, hit int) hold {
+func (c *cache) pin(key prefixKey, p *prefix, hit, edits int) hold {
 	if !c.enabled {
 		return hold{}
 	}
@@ -130,7 +208,8 @@ func (c *cache) pin(key prefixKey, p *prefix, hit int) hold {
 		if c.prefixes[key] != nil {
 			return hold{}
 		}
-		p = &prefix{key: key}
+		p = c.newPrefix(key)
+		p.edits = edits
 		c.prefixes[key] = p
 	}
 	if p.refs == 0 && p.blocks > 0 {
@@ -140,7 +219,7 @@ func (c *cache) pin(key prefixKey, p *prefix, hit int) hold {
 		c.pinned += p.blocks
 	}
 	p.refs++
-	h := hold{prefix: p, writes: !p.written, base: hit / c.blockSize}
+	h := hold{prefix: p, writes: !p.written && p.edits == edits, base: hit / c.blockSize}
 	if h.writes {
 		p.written = true
 	}
@@ -163,15 +242,10 @@ func (c *cache) grow(l *lease, tokens int, now time.Duration) bool {
 }
 
 func (c *cache) growHold(h *hold, tokens int, now time.Duration) bool {
-	have := h.base + h.private
-	if h.writes {
-		have = h.prefix.blocks
-	}
-	more := c.blocksFor(tokens) - have
+	more := c.missingHold(h, tokens)
 	if more > 0 && !c.take(more) {
 		return false
 	}
-	more = max(0, more)
 	if !h.writes {
 		h.private += more
 		return true
@@ -184,28 +258,49 @@ func (c *cache) growHold(h *hold, tokens int, now time.Duration) bool {
 	return true
 }
 
+// missing is how many blocks a sequence of so many tokens needs beyond those
+// that it holds.
+func (c *cache) missing(l *lease, tokens int) int {
+	return c.missingHold(&l.shared, min(tokens, l.sharedTokens)) + c.missingHold(&l.own, max(0, tokens-l.sharedTokens))
+}
+
+func (c *cache) missingHold(h *hold, tokens int) int {
+	have := h.base + h.private
+	if h.writes {
+		have = h.prefix.blocks
+	}
+	return max(0, c.blocksFor(tokens)-have)
+}
+
 // take pins n more blocks, evicting free ones where there are no unused ones.
 func (c *cache) take(n int) bool {
 	if c.pinned+n > c.usable {
 		return false
 	}
-	for missing := c.pinned + c.free + n - c.usable; missing > 0; {
+	c.pinned += n
+	c.evict()
+	return true
+}
+
+// evict takes blocks from the free prefixes, the oldest first, until the rest
+// has room.
+func (c *cache) evict() {
+	room := c.usable - c.pinned
+	if c.tier > 0 {
+		room = c.tier
+	}
+	for c.free > room {
 		p := c.oldest
-		cut := min(missing, p.blocks)
-		c.evicted(p, cut)
-		p.blocks -= cut
+		lost := min(c.free-room, p.blocks)
+		c.evicted(p, lost)
+		p.blocks -= lost
 		p.tokens = min(p.tokens, p.blocks*c.blockSize)
-		c.free -= cut
-		missing -= cut
+		c.free -= lost
 		if p.blocks == 0 {
 			c.unlink(p)
-			if c.prefixes[p.key] == p {
-				delete(c.prefixes, p.key)
-			}
+			c.drop(p)
 		}
 	}
-	c.pinned += n
-	return true
 }
 
 // release gives back all that a sequence held; full blocks stay cached.
@@ -234,14 +329,13 @@ func (c *cache) releaseHold(h *hold, now time.Duration) {
 	}
 	c.pinned -= p.blocks
 	if p.blocks == 0 {
-		if c.prefixes[p.key] == p {
-			delete(c.prefixes, p.key)
-		}
+		c.drop(p)
 		return
 	}
 	c.free += p.blocks
 	p.released = now
 	c.link(p)
+	c.evict()
 }
 
 // link puts a prefix behind all free ones: it is evicted last.

@@ -12,16 +12,17 @@ func agent(id uint64) prefixKey { return prefixKey{shared: true, id: id} }
 func chat(id uint64) prefixKey { return prefixKey{id: id} }
 
 // runSequence acquires, computes and releases one sequence and returns what hit.
-func runSequence(t *testing.T, c *cache, a, s prefixKey, shared, prompt, output int, now time.Duration) int {
+func runSequence(t *testing.T, c *cache, a, s prefixKey, shared, tokens, output int, now time.Duration, edits ...int) int {
 	t.Helper()
-	l, hit, ok := c.acquire(a, s, shared, prompt, 0)
+	var l lease
+	hit, ok := c.acquire(&l, prompt{shared: a, own: s, sharedTokens: shared, tokens: tokens, edits: edits}, 0)
 	if !ok {
-		t.Fatalf("prompt of %d tokens does not fit", prompt)
+		t.Fatalf("prompt of %d tokens does not fit", tokens)
 	}
-	if !c.grow(l, prompt+output-1, now) {
-		t.Fatalf("sequence of %d tokens does not fit", prompt+output)
+	if !c.grow(&l, tokens+output-1, now) {
+		t.Fatalf("sequence of %d tokens does not fit", tokens+output)
 	}
-	c.release(l, now)
+	c.release(&l, now)
 	checkCache(t, c)
 	return hit
 }
@@ -47,7 +48,7 @@ func checkCache(t *testing.T, c *cache) {
 	if free != c.free {
 		t.Fatalf("%d free blocks are booked, %d are there", c.free, free)
 	}
-	if c.pinned < 0 || c.pinned+c.free > c.usable {
+	if c.pinned < 0 || c.pinned > c.usable || (c.tier == 0 && c.pinned+c.free > c.usable) || (c.tier > 0 && c.free > c.tier) {
 		t.Fatalf("pinned %d and free %d of %d", c.pinned, c.free, c.usable)
 	}
 }
@@ -99,14 +100,14 @@ func TestCacheEvictsTheTailOfTheOldest(t *testing.T) {
 func TestCacheRefusesWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	c := newCache(41, block)
-	l, _, ok := c.acquire(agent(1), chat(1), 160, 400, 0)
-	if !ok || !c.grow(l, 400, 0) {
+	var l, other lease
+	if _, ok := c.acquire(&l, prompt{shared: agent(1), own: chat(1), sharedTokens: 160, tokens: 400}, 0); !ok || !c.grow(&l, 400, 0) {
 		t.Fatal("25 of 40 blocks do not fit")
 	}
-	if _, _, ok := c.acquire(agent(2), chat(2), 160, 400, 0); ok {
+	if _, ok := c.acquire(&other, prompt{shared: agent(2), own: chat(2), sharedTokens: 160, tokens: 400}, 0); ok {
 		t.Error("a second prompt of 25 blocks fits into the 15 that are left")
 	}
-	if _, _, ok := c.acquire(agent(1), chat(2), 160, 400, 0); !ok {
+	if _, ok := c.acquire(&other, prompt{shared: agent(1), own: chat(2), sharedTokens: 160, tokens: 400}, 0); !ok {
 		t.Error("a prompt that shares 10 of its 25 blocks does not fit into the 15 that are left")
 	}
 }
@@ -121,47 +122,125 @@ func TestCacheSwitchedOff(t *testing.T) {
 	}
 }
 
+// What a session has written anew is computed again from there on; what stood
+// there before is garbage that goes when its turn comes.
+func TestCacheCutsWhatIsRewritten(t *testing.T) {
+	t.Parallel()
+	c := newCache(101, block)
+	runSequence(t, c, agent(1), chat(1), 160, 480, 1, 0) // 10 + 20 blocks
+	if hit := runSequence(t, c, agent(1), chat(1), 160, 480, 1, 1, 100); hit != 160+96 {
+		t.Errorf("after a rewrite from token 100 on the call hits %d tokens, want 256", hit)
+	}
+	if c.free != 10+20+14 {
+		t.Errorf("%d blocks are free, want 30 of use and 14 of garbage", c.free)
+	}
+	if hit := runSequence(t, c, agent(1), chat(1), 160, 480, 1, 2, 100); hit != 464 {
+		t.Errorf("the call after that hits %d tokens, want all full blocks but the last", hit)
+	}
+	if hit := runSequence(t, c, agent(1), chat(1), 160, 480, 1, 3, 100, 50, 200); hit != 160+48 {
+		t.Errorf("after two more rewrites the call hits %d tokens, want 208", hit)
+	}
+	if hit := runSequence(t, c, agent(1), chat(1), 160, 480, 1, 4, 100, 50, 200, 0); hit != 160 {
+		t.Errorf("after all was rewritten the call hits %d tokens, want the shared 160", hit)
+	}
+	runSequence(t, c, agent(1), chat(2), 160, 1600, 1, 5) // takes all of the memory
+	if hit := runSequence(t, c, agent(1), chat(1), 160, 480, 1, 6, 100, 50, 200, 0); hit != 160 {
+		t.Errorf("after all else was evicted the call hits %d tokens, want 160", hit)
+	}
+}
+
+// Two live calls of one session: the later one must not cut what the other uses.
+func TestCacheCutsNothingInUse(t *testing.T) {
+	t.Parallel()
+	c := newCache(101, block)
+	want := prompt{shared: agent(1), own: chat(1), sharedTokens: 160, tokens: 480}
+	var first, second lease
+	if _, ok := c.acquire(&first, want, 0); !ok || !c.grow(&first, 480, 0) {
+		t.Fatal("30 of 100 blocks do not fit")
+	}
+	want.edits = []int{96}
+	hit, ok := c.acquire(&second, want, 0)
+	if !ok || hit != 256 || !c.grow(&second, 480, 0) {
+		t.Fatalf("the rewritten call hits %d tokens (%v), want 256", hit, ok)
+	}
+	if c.pinned != 30+14 {
+		t.Errorf("%d blocks are pinned, want 44", c.pinned)
+	}
+	c.release(&first, 1)
+	c.release(&second, 1)
+	checkCache(t, c)
+	if c.pinned != 0 {
+		t.Errorf("%d blocks stay pinned", c.pinned)
+	}
+}
+
+// With a tier outside, free prefixes take nothing from live sequences.
+func TestCacheTier(t *testing.T) {
+	t.Parallel()
+	c := newCache(41, block)
+	c.tier = 60
+	for id := range uint64(3) {
+		runSequence(t, c, agent(1), chat(id), 160, 480, 1, time.Duration(id)) // 10 shared + 20 each
+	}
+	if c.free != 60 {
+		t.Errorf("%d blocks lie in the tier, want 60", c.free)
+	}
+	if hit := runSequence(t, c, agent(1), chat(2), 160, 480, 1, 4); hit != 464 {
+		t.Errorf("hit %d tokens, want 464: 40 blocks of memory and 60 outside", hit)
+	}
+	if hit := runSequence(t, c, agent(1), chat(0), 160, 480, 1, 5); hit == 464 || hit < 160 {
+		t.Errorf("hit %d tokens of the oldest session, want a part: 70 blocks do not fit into 60", hit)
+	}
+}
+
 // Whatever sequences come, grow, finish or are cut short, in whatever order:
 // the books stay right, and at the end nothing is pinned.
 func FuzzCache(f *testing.F) {
 	f.Add([]byte{1, 40, 0, 2, 80, 3, 1, 40, 1, 0, 9, 9})
+	f.Add([]byte{1, 40, 2, 1, 90, 66, 1, 80, 66, 1, 5, 2, 0, 0, 0, 1, 99, 66})
 	f.Add([]byte{7, 255, 0, 7, 255, 0, 7, 255, 1, 200, 200, 2})
 	f.Fuzz(func(t *testing.T, script []byte) {
 		c := newCache(64, block)
 		type live struct {
-			lease  *lease
+			lease  lease
 			tokens int
 		}
 		var running []live
+		var edits [5][]int
 		for now := time.Duration(0); len(script) >= 3; script = script[3:] {
 			now += time.Second
 			id, size, action := uint64(script[0]%5), int(script[1]), script[2]
 			switch {
 			case action%3 == 0 && len(running) > 0:
 				at := int(id) % len(running)
-				c.release(running[at].lease, now)
+				c.release(&running[at].lease, now)
 				running = append(running[:at], running[at+1:]...)
 			case action%3 == 1 && len(running) > 0:
 				at := int(id) % len(running)
-				if c.grow(running[at].lease, running[at].tokens+size, now) {
+				if c.grow(&running[at].lease, running[at].tokens+size, now) {
 					running[at].tokens += size
 				}
 			default:
-				prompt := 4*block + 1 + 2*size
-				if l, hit, ok := c.acquire(agent(id%2), chat(id), 4*block, prompt, 0); ok {
-					if hit >= prompt {
-						t.Fatalf("hit %d of %d tokens", hit, prompt)
+				want := prompt{shared: agent(id % 2), own: chat(id), sharedTokens: 4 * block, tokens: 4*block + 1 + 2*size}
+				if action&64 != 0 {
+					edits[id] = append(edits[id], size)
+				}
+				want.edits = edits[id]
+				var l lease
+				if hit, ok := c.acquire(&l, want, 0); ok {
+					if hit >= want.tokens {
+						t.Fatalf("hit %d of %d tokens", hit, want.tokens)
 					}
-					if !c.grow(l, prompt, now) {
-						t.Fatalf("an admitted prompt of %d tokens does not fit", prompt)
+					if !c.grow(&l, want.tokens, now) {
+						t.Fatalf("an admitted prompt of %d tokens does not fit", want.tokens)
 					}
-					running = append(running, live{l, prompt})
+					running = append(running, live{l, want.tokens})
 				}
 			}
 			checkCache(t, c)
 		}
 		for _, r := range running {
-			c.release(r.lease, 0)
+			c.release(&r.lease, 0)
 		}
 		checkCache(t, c)
 		if c.pinned != 0 {

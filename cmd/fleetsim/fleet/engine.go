@@ -14,6 +14,10 @@ const longContext = 150_000
 type Hardware struct {
 	// KVBlocks is the number of KV blocks, BlockSize the tokens in one.
 	KVBlocks, BlockSize int
+	// OffloadBlocks are the blocks of a cache tier outside of that memory. With
+	// it, prefixes that no live sequence references lie there and not in the
+	// KV memory; 0 is no such tier.
+	OffloadBlocks int
 	// MaxSeqs is the most sequences in a batch (--max-num-seqs).
 	MaxSeqs int
 	// StepTokens is the most tokens computed in one step (--max-num-batched-tokens).
@@ -38,11 +42,11 @@ func defaultHardware() Hardware {
 }
 
 // withDefaults fills each field that was left at zero.
-func (h Hardware) withDefaults() Hardware {
-	d := defaultHardware()
+func (h Hardware) withDefaults(d Hardware) Hardware {
 	return Hardware{
 		KVBlocks: cmp.Or(h.KVBlocks, d.KVBlocks), BlockSize: cmp.Or(h.BlockSize, d.BlockSize),
-		MaxSeqs: cmp.Or(h.MaxSeqs, d.MaxSeqs), StepTokens: cmp.Or(h.StepTokens, d.StepTokens),
+		OffloadBlocks: cmp.Or(h.OffloadBlocks, d.OffloadBlocks),
+		MaxSeqs:       cmp.Or(h.MaxSeqs, d.MaxSeqs), StepTokens: cmp.Or(h.StepTokens, d.StepTokens),
 		MaxModelLen: cmp.Or(h.MaxModelLen, d.MaxModelLen),
 		Step:        cmp.Or(h.Step, d.Step), StepPerSeq: cmp.Or(h.StepPerSeq, d.StepPerSeq),
 		StepPerContextToken: cmp.Or(h.StepPerContextToken, d.StepPerContextToken),
@@ -52,9 +56,7 @@ func (h Hardware) withDefaults() Hardware {
 
 // request is one call as an engine sees it.
 type request struct {
-	shared, own  prefixKey
-	sharedTokens int
-	promptTokens int
+	prompt prompt
 	// outputTokens is how many it will generate, known to the simulator only.
 	outputTokens, maxTokens int
 
@@ -66,15 +68,14 @@ type request struct {
 	generated int
 	preempted int
 	aborted   bool
-	lease     *lease
+	lease     lease
 
-	// onFirstToken and done tell the gateway; an aborted request tells nobody.
-	onFirstToken func()
-	done         func(ok bool)
+	// call is told of the first token and of the end.
+	call *call
 }
 
 // target is how many tokens must be computed before the next one is sampled.
-func (r *request) target() int { return r.promptTokens + r.generated }
+func (r *request) target() int { return r.prompt.tokens + r.generated }
 
 func (r *request) decoding() bool { return r.generated > 0 && r.computed >= r.target()-1 }
 
@@ -90,11 +91,16 @@ type engine struct {
 	partial *request
 	// chunk is how many of its prompt tokens each request computes in this
 	// step, in the order of running.
-	chunk    []int
+	chunk []int
+	// finished are those that the step under way has finished.
+	finished []*request
 	stepping bool
+	leap     leap
 	down     bool
-	// life counts restarts: an event of an earlier life is void.
-	life    int
+	// absent says that it was not built yet: nobody scrapes it.
+	absent bool
+	// turn counts steps and restarts: an event of an earlier one is void.
+	turn    uint64
 	metrics *engineMetrics
 	truth   EngineTruth
 }
@@ -104,9 +110,10 @@ func (e *engine) start(cacheEnabled bool) {
 	hw := e.fleet.config.Hardware
 	e.cache = newCache(hw.KVBlocks, hw.BlockSize)
 	e.cache.enabled = cacheEnabled
+	e.cache.tier = hw.OffloadBlocks
 	e.waiting, e.running, e.partial = nil, nil, nil
-	e.stepping, e.down = false, false
-	e.life++
+	e.stepping, e.down, e.absent = false, false, false
+	e.turn++
 	e.metrics = newEngineMetrics(e.fleet, e)
 }
 
@@ -114,11 +121,12 @@ func (e *engine) start(cacheEnabled bool) {
 func (e *engine) stop() {
 	lost := slices.Concat(e.running, e.waiting)
 	e.waiting, e.running, e.partial = nil, nil, nil
-	e.life++
+	e.leap = leap{}
+	e.turn++
 	e.down = true
 	e.truth.Restarts++
 	for _, r := range lost {
-		r.done(false)
+		r.call.lostBy(e)
 	}
 }
 
@@ -126,6 +134,9 @@ func (e *engine) stop() {
 func (e *engine) enqueue(r *request) {
 	r.arrived, r.queued = e.fleet.now, e.fleet.now
 	e.waiting = append(e.waiting, r)
+	if len(e.waiting) == 1 {
+		e.cutLeap() // it may be admitted with the next step
+	}
 	e.step()
 }
 
@@ -133,10 +144,15 @@ func (e *engine) enqueue(r *request) {
 func (e *engine) abort(r *request) {
 	if i := slices.Index(e.waiting, r); i >= 0 {
 		e.waiting = slices.Delete(e.waiting, i, i+1)
+		if i == 0 {
+			e.cutLeap() // the next one may fit
+		}
+		r.call.released()
 		return
 	}
-	if i := slices.Index(e.running, r); i >= 0 {
+	if slices.Contains(e.running, r) {
 		r.aborted = true // the step under way has counted it: it leaves with that step
+		e.cutLeap()
 	}
 }
 
@@ -150,12 +166,17 @@ func (e *engine) step() {
 		return // the head of the queue does not fit and nothing can make room
 	}
 	e.stepping = true
-	life := e.life
-	e.fleet.queue.at(e.fleet.now+duration, func() {
-		if e.life == life {
-			e.finishStep()
-		}
-	})
+	e.turn++
+	e.leap = leap{began: e.fleet.now, first: duration, steps: 1}
+	e.lengthen()
+	e.fleet.queue.at(e.leap.end(), e, occasionStepEnds, e.turn)
+}
+
+// happen ends the step, or the leap of steps, that is under way.
+func (e *engine) happen(_ occasion, stamp uint64) {
+	if e.turn == stamp && !e.down {
+		e.finishStep()
+	}
 }
 
 // schedule decides what each sequence computes in the next step and returns
@@ -182,7 +203,7 @@ func (e *engine) schedule() time.Duration {
 	for len(e.waiting) > 0 && budget > 0 && e.partial == nil && len(e.running) < hw.MaxSeqs && e.admit() {
 		r := e.running[len(e.running)-1]
 		chunk := min(r.target()-r.computed, budget)
-		if !e.cache.grow(r.lease, r.computed+chunk, e.fleet.now) {
+		if !e.cache.grow(&r.lease, r.computed+chunk, e.fleet.now) {
 			e.preempt(len(e.running) - 1)
 			break
 		}
@@ -210,7 +231,7 @@ func (e *engine) cost(r *request, chunk int) time.Duration {
 // preempting the youngest as often as it takes. False when that was i itself.
 func (e *engine) room(i, chunk int) bool {
 	r := e.running[i]
-	for !e.cache.grow(r.lease, r.computed+chunk, e.fleet.now) {
+	for !e.cache.grow(&r.lease, r.computed+chunk, e.fleet.now) {
 		youngest := len(e.running) - 1
 		e.preempt(youngest)
 		if youngest == i {
@@ -224,8 +245,8 @@ func (e *engine) room(i, chunk int) bool {
 func (e *engine) preempt(i int) {
 	r := e.running[i]
 	e.running = slices.Delete(e.running, i, i+1)
-	e.cache.release(r.lease, e.fleet.now)
-	r.lease, r.computed = nil, 0
+	e.cache.release(&r.lease, e.fleet.now)
+	r.computed = 0
 	r.preempted++
 	if e.partial == r {
 		e.partial = nil
@@ -242,27 +263,51 @@ func (e *engine) admit() bool {
 	if len(e.running) == 0 {
 		reserve = 0
 	}
-	l, hit, ok := e.cache.acquire(r.shared, r.own, r.sharedTokens, r.target(), reserve)
+	want := r.prompt
+	want.tokens = r.target()
+	hit, ok := e.cache.acquire(&r.lease, want, reserve)
 	if !ok {
 		return false
 	}
-	e.waiting = e.waiting[1:]
+	e.waiting = slices.Delete(e.waiting, 0, 1)
 	e.running = append(e.running, r)
-	r.lease, r.computed = l, hit
+	r.computed = hit
+	e.truth.MissedTokens += uint64(r.target() - hit)
 	if r.preempted == 0 {
 		r.cached, r.scheduled = hit, e.fleet.now
 		e.metrics.admitted(r)
+		e.truth.LookedUpTokens += uint64(r.prompt.tokens)
+		e.truth.Admitted++
+		if r.scheduled-r.queued > time.Second {
+			e.truth.Delayed++
+		}
 	}
 	return true
 }
 
-// finishStep books what the step computed and begins the next one.
+// finishStep books what the step, or leap of steps, computed and begins the
+// next one.
 func (e *engine) finishStep() {
 	e.stepping = false
+	if e.leap.steps > 1 {
+		e.land()
+	} else {
+		e.finishOne()
+	}
+	e.leap = leap{}
+	for _, r := range e.finished {
+		e.finish(r)
+	}
+	clear(e.finished)
+	e.finished = e.finished[:0]
+	e.step()
+}
+
+// finishOne books a single step.
+func (e *engine) finishOne() {
 	now := e.fleet.now
-	var finished []*request
 	kept := e.running[:0]
-	tokens := 0
+	tokens, decoded := 0, 0
 	for i, r := range e.running {
 		r.computed += e.chunk[i]
 		if r.aborted {
@@ -277,45 +322,41 @@ func (e *engine) finishStep() {
 			e.partial = nil
 		}
 		if r.generated > 0 {
-			e.metrics.interToken.observe((now - r.lastToken).Seconds())
+			e.metrics.decoded(now-r.lastToken, 1)
 		} else {
-			tokens += r.promptTokens - r.cached
+			tokens += r.prompt.tokens - r.cached
 			e.first(r)
 		}
-		tokens++
+		decoded++
 		r.generated++
 		r.lastToken = now
-		e.metrics.generation.add(1)
 		if r.generated >= r.outputTokens {
-			finished = append(finished, r)
+			e.finished = append(e.finished, r)
 			continue
 		}
 		kept = append(kept, r)
 	}
 	clear(e.running[len(kept):])
 	e.running = kept
-	e.metrics.iteration.observe(float64(tokens))
-	for _, r := range finished {
-		e.finish(r)
-	}
-	e.step()
+	e.metrics.generation.add(float64(decoded))
+	e.truth.GeneratedTokens += uint64(decoded)
+	e.metrics.iteration.observe(float64(tokens + decoded))
 }
 
 // first books a request's first token.
 func (e *engine) first(r *request) {
 	r.firstToken = e.fleet.now
-	e.truth.PromptTokens += uint64(r.promptTokens)
+	e.truth.PromptTokens += uint64(r.prompt.tokens)
 	e.truth.CachedTokens += uint64(r.cached)
 	e.metrics.firstToken(r)
-	r.onFirstToken()
+	r.call.firstToken = e.fleet.now
 }
 
 // finish lets go of a request that has all of its tokens.
 func (e *engine) finish(r *request) {
-	e.cache.release(r.lease, e.fleet.now)
-	r.lease = nil
+	e.cache.release(&r.lease, e.fleet.now)
 	e.metrics.finished(r)
-	r.done(true)
+	r.call.finished()
 }
 
 // drop lets go of a request whose client has gone; vLLM does not count those.
@@ -323,6 +364,6 @@ func (e *engine) drop(r *request) {
 	if e.partial == r {
 		e.partial = nil
 	}
-	e.cache.release(r.lease, e.fleet.now)
-	r.lease = nil
+	e.cache.release(&r.lease, e.fleet.now)
+	r.call.released()
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math"
 	"strconv"
 	"time"
 )
@@ -24,9 +25,15 @@ type engineMetrics struct {
 	ttft, interToken, perOutputToken, e2e, queueTime   *series
 	inferenceTime, prefillTime, decodeTime, preempted  *series
 	lifetime, idleBeforeEvict, reuseGap                *series
+	externalQueries, externalHits, cachedExternally    *series
+	promptExternal                                     *series
 	httpRequests, httpRequestSize, httpResponseSize    *series
 	httpDuration, httpDurationFine, cpuSeconds, memory *series
 
+	// offloaded says that prefixes come from a tier outside of the KV memory.
+	offloaded bool
+	// interTokenSum is the sum of interToken, exact however it was added up.
+	interTokenSum time.Duration
 	// sampled carries the part of a sampled block between evictions.
 	sampled float64
 }
@@ -36,7 +43,7 @@ func newEngineMetrics(f *Fleet, e *engine) *engineMetrics {
 	started := f.wallClock()
 	p := newPage(f.vllm, pageOptions{
 		replace: cacheConfigLabels(f.config, e.cache), bounds: tokenHistogramBounds(f.config.Hardware.MaxModelLen),
-		seeded: func(string) bool { return true }, now: started,
+		seeded: func(string) bool { return true }, now: started, life: uint64(e.truth.Restarts) + 1,
 	})
 	for _, gauge := range []string{
 		"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
@@ -77,6 +84,11 @@ func newEngineMetrics(f *Fleet, e *engine) *engineMetrics {
 		prefillTime:       p.find("vllm:request_prefill_time_seconds"),
 		decodeTime:        p.find("vllm:request_decode_time_seconds"),
 		preempted:         p.find("vllm:request_num_preemptions"),
+		externalQueries:   p.find("vllm:external_prefix_cache_queries_total"),
+		externalHits:      p.find("vllm:external_prefix_cache_hits_total"),
+		cachedExternally:  p.find("vllm:prompt_tokens_cached_by_source_total", "source", "external_unspecified"),
+		promptExternal:    p.find("vllm:prompt_tokens_by_source_total", "source", "external_kv_transfer"),
+		offloaded:         e.cache.tier > 0,
 		lifetime:          p.find("vllm:kv_block_lifetime_seconds"),
 		idleBeforeEvict:   p.find("vllm:kv_block_idle_before_evict_seconds"),
 		reuseGap:          p.find("vllm:kv_block_reuse_gap_seconds"),
@@ -129,18 +141,59 @@ func tokenHistogramBounds(maxModelLen int) map[string][]float64 {
 
 // admitted books the look-up of a request that was scheduled for the first time.
 func (m *engineMetrics) admitted(r *request) {
-	m.cacheQueries.add(float64(r.promptTokens))
+	m.cacheQueries.add(float64(r.prompt.tokens))
+	if m.offloaded {
+		m.externalQueries.add(float64(r.prompt.tokens))
+		m.externalHits.add(float64(r.cached))
+		m.cachedExternally.add(float64(r.cached))
+		return
+	}
 	m.cacheHits.add(float64(r.cached))
 	m.cachedOnDevice.add(float64(r.cached))
+}
+
+// decoded books n tokens that came so long after the ones before them.
+func (m *engineMetrics) decoded(after time.Duration, n int) {
+	m.interToken.observeN(after.Seconds(), uint64(n))
+	m.interTokenSum += time.Duration(n) * after
+}
+
+// decodedSteps books steps in which so many sequences decode a token each. The
+// first step takes duration, each further one growth more; all of them fall
+// into one bucket of the time between tokens.
+func (m *engineMetrics) decodedSteps(duration, growth time.Duration, sequences, steps int) {
+	n := time.Duration(steps)
+	m.interToken.observeN(duration.Seconds(), uint64(sequences*steps))
+	m.interTokenSum += time.Duration(sequences) * (n*duration + growth*(n*(n-1)/2))
+	m.iteration.observeN(float64(sequences), uint64(steps))
+	m.generation.add(float64(sequences * steps))
+}
+
+// alike is how many steps fall into one bucket of the time between tokens, the
+// first of which takes duration and each further one growth more.
+func (m *engineMetrics) alike(duration, growth time.Duration) int {
+	if growth <= 0 {
+		return math.MaxInt
+	}
+	for _, bound := range m.interToken.bounds {
+		if limit := time.Duration(math.Round(bound * float64(time.Second))); duration <= limit {
+			return int((limit-duration)/growth) + 1
+		}
+	}
+	return math.MaxInt
 }
 
 // firstToken books what vLLM counts when the first token leaves.
 func (m *engineMetrics) firstToken(r *request) {
 	m.ttft.observe((m.fleet.now - r.arrived).Seconds())
-	m.prompt.add(float64(r.promptTokens))
+	m.prompt.add(float64(r.prompt.tokens))
 	m.promptCached.add(float64(r.cached))
-	m.promptHit.add(float64(r.cached))
-	m.promptComputed.add(float64(r.promptTokens - r.cached))
+	if m.offloaded {
+		m.promptExternal.add(float64(r.cached))
+	} else {
+		m.promptHit.add(float64(r.cached))
+	}
+	m.promptComputed.add(float64(r.prompt.tokens - r.cached))
 }
 
 // finished books what vLLM counts when a request ends.
@@ -151,12 +204,12 @@ func (m *engineMetrics) finished(r *request) {
 	} else {
 		m.success.add(1)
 	}
-	m.promptHist.observe(float64(r.promptTokens))
+	m.promptHist.observe(float64(r.prompt.tokens))
 	m.generationHist.observe(float64(r.generated))
 	m.maxGenerationHist.observe(float64(r.generated))
 	m.paramsN.observe(1)
 	m.paramsMaxTokens.observe(float64(r.maxTokens))
-	m.computedHist.observe(float64(r.promptTokens - r.cached))
+	m.computedHist.observe(float64(r.prompt.tokens - r.cached))
 	m.e2e.observe((now - r.arrived).Seconds())
 	m.queueTime.observe((r.scheduled - r.queued).Seconds())
 	m.inferenceTime.observe((now - r.scheduled).Seconds())
@@ -170,7 +223,7 @@ func (m *engineMetrics) finished(r *request) {
 	m.perOutputToken.observe(perToken)
 
 	m.httpRequests.add(1)
-	m.httpRequestSize.observe(float64(r.promptTokens) * bytesPerToken)
+	m.httpRequestSize.observe(float64(r.prompt.tokens) * bytesPerToken)
 	m.httpResponseSize.observe(0) // a streamed body has no length
 	m.httpDuration.observe((now - r.arrived).Seconds())
 	m.httpDurationFine.observe((now - r.arrived).Seconds())
@@ -204,10 +257,12 @@ func (m *engineMetrics) sample(blocks int) uint64 {
 
 // refresh sets the gauges to the present.
 func (m *engineMetrics) refresh(e *engine) {
+	e.book(m.fleet.now)
+	m.interToken.sum = m.interTokenSum.Seconds()
 	m.running.set(float64(len(e.running)))
 	m.waiting.set(float64(len(e.waiting)))
 	m.waitingCapacity.set(float64(len(e.waiting)))
-	m.kvUsage.set(e.cache.usage())
+	m.kvUsage.set(e.usage(m.fleet.now))
 	m.cpuSeconds.set(0.9 * m.fleet.wallClock().Sub(m.started).Seconds())
 	m.memory.set(5.2e9)
 }

@@ -17,14 +17,25 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
 
-// ErrDown is returned for the page of a process that a scenario has taken down.
-var ErrDown = errors.New("is down")
+// Why there is no page.
+var (
+	// ErrDown is returned for the page of a process that a scenario has taken down.
+	ErrDown = errors.New("is down")
+	// ErrAbsent is returned for the page of an engine that is built later:
+	// nobody knows its address yet.
+	ErrAbsent = errors.New("is not there yet")
+	// ErrLost is returned for a page that a scenario loses on its way.
+	ErrLost = errors.New("is lost on its way")
+)
 
-// Config says what to simulate. The zero value is the fleet of the demo.
+// Config says what to simulate. The zero value is the fleet of the demo. What
+// is left out is taken from the scenario, then from the profile, then from the
+// defaults below.
 type Config struct {
 	// Engines is the number of vLLM replicas behind the gateway; default 4.
 	Engines int
@@ -43,9 +54,12 @@ type Config struct {
 	// Start is the wall-clock time of simulated time 0: start times and
 	// _created samples are written relative to it. Default 2026-01-01 UTC.
 	Start time.Time
+	// Profile is a name of Profiles: hardware and workload together. Empty is
+	// the demo's, or that of the scenario.
+	Profile string
 	// WarmUp is simulated by New before time 0, so that sessions and caches are
-	// in their steady state when the first page is read. Default 10 minutes; a
-	// negative value starts cold.
+	// in their steady state when the first page is read. Default 10 minutes, 3
+	// hours where sessions come at a rate; a negative value starts cold.
 	WarmUp time.Duration
 	// Users is the number of people, each with a key of its own, that the
 	// sessions belong to; default 8.
@@ -54,32 +68,67 @@ type Config struct {
 	Hardware Hardware
 	// Workload describes the sessions; a zero field takes the default's value.
 	Workload Workload
+	// Chat describes a second kind of sessions beside them; none when it has no
+	// SessionsPerHour.
+	Chat Workload
+	// Load is a factor on the rates of sessions; default 1.
+	Load float64
+	// Tides make the load of both kinds follow the day and the week.
+	Tides Tides
+	// Standby is how many engines more a scenario may add.
+	Standby int
+	// Observe is told of each call at its end. It must not call the Fleet.
+	Observe func(CallRecord)
 }
 
 // withDefaults fills what was left out and refuses what makes no sense.
 func (c Config) withDefaults() (Config, error) {
+	c.Scenario = cmp.Or(c.Scenario, "healthy")
+	scenario, err := scenarioNamed(c.Scenario)
+	if err != nil {
+		return c, err
+	}
+	hardware, workload := defaultHardware(), defaultWorkload()
+	if c.Profile = cmp.Or(c.Profile, scenario.Profile); c.Profile != "" {
+		profile, err := profileNamed(c.Profile)
+		if err != nil {
+			return c, err
+		}
+		hardware, workload = profile.Hardware, profile.Workload
+	}
+	if scenario.settle != nil {
+		scenario.settle(&c)
+	}
 	c.Engines = cmp.Or(c.Engines, 4)
 	c.GatewayWorkers = cmp.Or(c.GatewayWorkers, 2)
 	c.Model = cmp.Or(c.Model, "qwen3-coder-30b")
 	c.GatewayModel = cmp.Or(c.GatewayModel, "agents")
-	c.Scenario = cmp.Or(c.Scenario, "healthy")
-	c.WarmUp = cmp.Or(c.WarmUp, 10*time.Minute)
 	c.Users = cmp.Or(c.Users, 8)
+	c.Load = cmp.Or(c.Load, 1)
 	if c.Start.IsZero() {
 		c.Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	if c.Engines < 0 || c.GatewayWorkers < 0 || c.Users < 0 || c.Workload.Sessions < 0 {
-		return c, errors.New("engines, gateway workers, users and sessions must be positive")
+	if c.Engines < 0 || c.GatewayWorkers < 0 || c.Users < 0 || c.Standby < 0 || c.Load < 0 || c.Workload.Sessions < 0 {
+		return c, errors.New("engines, gateway workers, users, load and sessions must be positive")
 	}
-	c.Hardware = c.Hardware.withDefaults()
-	c.Workload = c.Workload.withDefaults()
+	c.Hardware = c.Hardware.withDefaults(hardware)
+	c.Workload = c.Workload.withDefaults(workload)
+	if c.Chat.SessionsPerHour > 0 {
+		c.Chat = c.Chat.withDefaults(chatWorkload())
+	}
+	if c.WarmUp == 0 {
+		c.WarmUp = 10 * time.Minute
+		if c.Workload.SessionsPerHour > 0 {
+			c.WarmUp = 3 * time.Hour
+		}
+	}
 	return c, c.check()
 }
 
 // check refuses a workload that the hardware cannot run at all.
 func (c Config) check() error {
 	hw, w := c.Hardware, c.Workload
-	for _, tokens := range w.SystemPrompts {
+	for _, tokens := range slices.Concat(w.SystemPrompts, c.Chat.SystemPrompts) {
 		if tokens%hw.BlockSize != 0 {
 			return fmt.Errorf("system prompt of %d tokens: must be a multiple of the block size %d", tokens, hw.BlockSize)
 		}
@@ -106,11 +155,21 @@ type Fleet struct {
 	engines []*engine
 	gateway *gateway
 	router  *router
+	// arrivals are the random numbers of when sessions begin.
+	arrivals   *rand.Rand
+	conditions conditions
+	loss       *loss
+	history    history
 
-	// brokenPrefix makes every call begin with other words.
-	brokenPrefix             bool
 	lastSession, lastVersion uint64
 	calls, failed            uint64
+	// longest is how many tokens a call may come to.
+	longest       int
+	spareCalls    []*call
+	spareSessions []*session
+	// singleSteps simulates every step of the engines on its own; tests hold
+	// leaps against it.
+	singleSteps bool
 
 	// buffers keeps the bytes of pages that were written.
 	buffers sync.Pool
@@ -118,57 +177,72 @@ type Fleet struct {
 
 // New builds the fleet and simulates its warm-up.
 func New(config Config) (*Fleet, error) {
-	config, err := config.withDefaults()
+	f, err := newFleet(config)
 	if err != nil {
-		return nil, err
-	}
-	f := &Fleet{config: config, now: min(0, -config.WarmUp)}
-	if f.scenario, err = scenarioNamed(config.Scenario); err != nil {
-		return nil, err
-	}
-	if f.vllm, err = readShape(vllmShape); err != nil {
-		return nil, err
-	}
-	if f.litellm, err = readShape(litellmShape); err != nil {
-		return nil, err
-	}
-	if err := f.build(); err != nil {
 		return nil, err
 	}
 	f.Step(0)
 	return f, nil
 }
 
+// newFleet builds the fleet as it is before its warm-up.
+func newFleet(config Config) (*Fleet, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{config: config, now: min(0, -config.WarmUp), conditions: usualConditions()}
+	f.longest = min(config.Hardware.MaxModelLen, (config.Hardware.KVBlocks-1)*config.Hardware.BlockSize)
+	if f.vllm, err = readShape(vllmShape); err != nil {
+		return nil, err
+	}
+	if f.litellm, err = readShape(litellmShape); err != nil {
+		return nil, err
+	}
+	return f, f.build()
+}
+
 // build makes the parts and asks for the first events.
 func (f *Fleet) build() error {
-	f.router = newRouter(rand.New(rand.NewPCG(f.config.Seed, routerStream)), f.config.Engines)
+	f.arrivals = rand.New(rand.NewPCG(f.config.Seed, arrivalStream))
+	f.router = newRouter(rand.New(rand.NewPCG(f.config.Seed, routerStream)), f.config.Engines+f.config.Standby)
+	if f.config.Workload.SessionsPerHour > 0 {
+		f.router.inFlight = func(i int) int { return len(f.engines[i].running) + len(f.engines[i].waiting) }
+	}
 	f.gateway = &gateway{fleet: f, random: rand.New(rand.NewPCG(f.config.Seed, gatewayStream))}
 	f.gateway.start()
 	if err := f.gateway.metrics.check(); err != nil {
 		return err
 	}
-	for i := range f.config.Engines {
+	for i := range f.config.Engines + f.config.Standby {
 		e := &engine{fleet: f, index: i}
 		e.start(true)
 		if err := e.metrics.page.err; err != nil {
 			return err
 		}
 		f.engines = append(f.engines, e)
+		if i >= f.config.Engines {
+			e.down, e.absent = true, true
+			f.router.cooling[i] = true
+		}
 	}
 	for i := range f.config.Workload.Sessions {
-		f.queue.at(f.now+time.Duration(i)*100*time.Millisecond, f.begin)
+		f.queue.at(f.now+time.Duration(i)*100*time.Millisecond, f, occasionBegin, 0)
 	}
-	for _, step := range f.scenario.steps {
-		f.queue.at(step.at, func() { step.do(f) })
-	}
-	return nil
+	f.expect(occasionSessionDue)
+	f.expect(occasionChatDue)
+	f.queue.at((f.now/sampleEvery)*sampleEvery, f, occasionSample, 0)
+	return f.plan()
 }
 
 // The streams of random numbers beside those of the sessions, which are
 // numbered from 1.
 const (
-	routerStream  = 1 << 62
-	gatewayStream = 1<<62 + 1
+	routerStream   = 1 << 62
+	gatewayStream  = 1<<62 + 1
+	arrivalStream  = 1<<62 + 2
+	scenarioStream = 1<<62 + 3
+	lossStream     = 1<<62 + 4
 )
 
 // wallClock is the wall-clock time of the present simulated time.
@@ -182,38 +256,98 @@ func (f *Fleet) Step(until time.Duration) {
 	for len(f.queue.events) > 0 && f.queue.events[0].at <= until {
 		next := f.queue.pop()
 		f.now = max(f.now, next.at)
-		next.do()
+		next.who.happen(next.what, next.stamp)
 	}
 	f.now = max(f.now, until)
 }
 
+// happen is what events do to the fleet as a whole.
+func (f *Fleet) happen(what occasion, stamp uint64) {
+	switch what {
+	case occasionBegin:
+		f.begin(&f.config.Workload, false)
+	case occasionSessionDue:
+		f.begin(&f.config.Workload, false)
+		f.expect(what)
+	case occasionChatDue:
+		f.begin(&f.config.Chat, true)
+		f.expect(what)
+	case occasionCooled:
+		f.router.cooling[stamp] = f.engines[stamp].absent
+	case occasionSample:
+		f.sample()
+		f.queue.at(f.now+sampleEvery, f, occasionSample, 0)
+	default:
+	}
+}
+
+// expect asks for the next session of a kind that comes at a rate.
+func (f *Fleet) expect(what occasion) {
+	perHour := f.config.Workload.SessionsPerHour * f.conditions.load.at(f.now)
+	if what == occasionChatDue {
+		perHour = f.config.Chat.SessionsPerHour * f.conditions.chats.at(f.now)
+	}
+	perHour *= float64(f.config.Engines) * f.config.Load * f.config.Tides.at(f.wallClock())
+	if perHour > 0 {
+		hours := f.arrivals.ExpFloat64() / perHour
+		f.queue.at(f.now+time.Duration(hours*float64(time.Hour)), f, what, 0)
+	}
+}
+
 // EnginePage writes the metrics page of engine i in text format 0.0.4. The
-// error is ErrDown when a scenario has taken the engine down.
+// error is ErrDown when a scenario has taken the engine down, ErrAbsent when it
+// is added later, ErrLost when the scenario loses the page on its way.
 func (f *Fleet) EnginePage(i int, w io.Writer) error {
 	f.mu.Lock()
-	if i < 0 || i >= len(f.engines) {
+	p, err := f.enginePage(i)
+	if err != nil {
 		f.mu.Unlock()
-		return fmt.Errorf("engine %d: there are %d engines", i, len(f.engines))
+		return err
+	}
+	return f.unlockAndWrite(w, p)
+}
+
+// enginePage is the page of engine i as it is now.
+func (f *Fleet) enginePage(i int) (*page, error) {
+	if i < 0 || i >= len(f.engines) {
+		return nil, fmt.Errorf("engine %d: there are %d engines", i, len(f.engines))
 	}
 	e := f.engines[i]
-	if e.down {
-		f.mu.Unlock()
-		return fmt.Errorf("engine %d: %w", i, ErrDown)
+	switch {
+	case e.absent:
+		return nil, fmt.Errorf("engine %d: %w", i, ErrAbsent)
+	case e.down:
+		return nil, fmt.Errorf("engine %d: %w", i, ErrDown)
+	case f.loss.takes(i, f.now):
+		return nil, fmt.Errorf("engine %d: its page %w", i, ErrLost)
 	}
 	e.metrics.refresh(e)
-	return f.unlockAndWrite(w, e.metrics.page)
+	return e.metrics.page, nil
 }
 
 // GatewayPage writes the gateway's metrics page in text format 0.0.4. The
-// error is ErrDown while it restarts.
+// error is ErrDown while it restarts, ErrLost when the scenario loses the page
+// on its way.
 func (f *Fleet) GatewayPage(w io.Writer) error {
 	f.mu.Lock()
-	if f.gateway.down {
+	p, err := f.gatewayPage()
+	if err != nil {
 		f.mu.Unlock()
-		return fmt.Errorf("gateway: %w", ErrDown)
+		return err
+	}
+	return f.unlockAndWrite(w, p)
+}
+
+// gatewayPage is the gateway's page as it is now.
+func (f *Fleet) gatewayPage() (*page, error) {
+	if f.gateway.down {
+		return nil, fmt.Errorf("gateway: %w", ErrDown)
+	}
+	if f.loss.takes(len(f.engines), f.now) {
+		return nil, fmt.Errorf("gateway: its page %w", ErrLost)
 	}
 	f.gateway.metrics.refresh(f.gateway)
-	return f.unlockAndWrite(w, f.gateway.metrics.page)
+	return f.gateway.metrics.page, nil
 }
 
 // unlockAndWrite takes the page as it is, then lets the simulation go on
@@ -236,12 +370,21 @@ type EngineTruth struct {
 	// PromptTokens and CachedTokens are counted when a call's first token
 	// leaves: the prompt, and the part of it that the cache held.
 	PromptTokens, CachedTokens uint64
-	Running, Waiting           int
+	// LookedUpTokens and MissedTokens are counted when a call is first
+	// scheduled: the prompt, and the part of it that has to be computed.
+	// MissedTokens have those that are computed again after a preemption too.
+	LookedUpTokens, MissedTokens uint64
+	GeneratedTokens              uint64
+	// Admitted are the calls scheduled, Delayed those that waited for over a
+	// second before.
+	Admitted, Delayed uint64
+	Running, Waiting  int
 	// KVUsage is the referenced share of the blocks, 0 to 1.
 	KVUsage     float64
 	Preemptions uint64
 	Restarts    int
-	Down        bool
+	// Down says that there is no engine now; Absent that there was none yet.
+	Down, Absent bool
 }
 
 // Truth is the ground truth at the simulated time Now.
@@ -260,8 +403,10 @@ func (f *Fleet) Truth() Truth {
 	defer f.mu.Unlock()
 	truth := Truth{Now: f.now, InFlight: f.gateway.inFlight, Calls: f.calls, Failed: f.failed}
 	for _, e := range f.engines {
+		e.book(f.now)
 		t := e.truth
-		t.Running, t.Waiting, t.KVUsage, t.Down = len(e.running), len(e.waiting), e.cache.usage(), e.down
+		t.Running, t.Waiting, t.KVUsage = len(e.running), len(e.waiting), e.usage(f.now)
+		t.Down, t.Absent = e.down, e.absent
 		truth.Engines = append(truth.Engines, t)
 	}
 	return truth

@@ -131,8 +131,8 @@ func TestScenarios(t *testing.T) {
 		"prefix_changed":        {0, 0.05, 0.85},
 		"replica_without_cache": {0.3, 0.9, 0},
 	}
-	if len(tests) != len(Scenarios()) {
-		t.Fatalf("%d scenarios are tested, there are %d", len(tests), len(Scenarios()))
+	if len(tests) != len(demoScenarios()) {
+		t.Fatalf("%d scenarios are tested, there are %d", len(tests), len(demoScenarios()))
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -182,18 +182,32 @@ func TestDemoIsVisible(t *testing.T) {
 	}
 }
 
-// An engine whose memory is too small for its batch preempts the youngest,
-// and still finishes everything.
-func TestPreemption(t *testing.T) {
-	t.Parallel()
-	f := mustNew(t, Config{
+// preemptionConfig is an engine whose memory is too small for its batch.
+func preemptionConfig() Config {
+	return Config{
 		Engines: 1, Seed: 10, WarmUp: time.Minute,
 		Hardware: Hardware{KVBlocks: 1200},
 		Workload: Workload{
 			Sessions: 24, SystemPrompts: []int{512}, MaxContext: 3000, FirstTokens: Spread{Median: 200},
 			TurnTokens: Spread{Median: 50}, CallTokens: Spread{Median: 50}, OutputTokens: Spread{Median: 600, Sigma: 0.1},
 		},
-	})
+	}
+}
+
+// timeoutConfig is an engine that is far too slow for its clients.
+func timeoutConfig() Config {
+	return Config{
+		Engines: 1, Seed: 11, WarmUp: -1, GatewayWorkers: 1,
+		Hardware: Hardware{PrefillPerSecond: 300},
+		Workload: Workload{Sessions: 60},
+	}
+}
+
+// An engine whose memory is too small for its batch preempts the youngest,
+// and still finishes everything.
+func TestPreemption(t *testing.T) {
+	t.Parallel()
+	f := mustNew(t, preemptionConfig())
 	f.Step(5 * time.Minute)
 	truth := f.Truth()
 	if truth.Engines[0].Preemptions == 0 {
@@ -211,11 +225,7 @@ func TestPreemption(t *testing.T) {
 // Clients that have waited too long leave, and the engine forgets them.
 func TestClientsGiveUp(t *testing.T) {
 	t.Parallel()
-	f := mustNew(t, Config{
-		Engines: 1, Seed: 11, WarmUp: -1, GatewayWorkers: 1,
-		Hardware: Hardware{PrefillPerSecond: 300},
-		Workload: Workload{Sessions: 60},
-	})
+	f := mustNew(t, timeoutConfig())
 	f.Step(5 * time.Minute)
 	truth := f.Truth()
 	if truth.Failed == 0 {

@@ -31,19 +31,6 @@ type gateway struct {
 	metrics *gatewayMetrics
 }
 
-// attempt is one call on its way through the gateway.
-type attempt struct {
-	call   *call
-	worker int
-	// passed is when the worker passed the call on, sent when the latest try
-	// began at an engine, firstToken when its first token came.
-	passed, sent, firstToken time.Duration
-	engine                   int
-	request                  *request
-	retried                  bool
-	life                     int
-}
-
 // start begins a process, with a fresh page.
 func (g *gateway) start() {
 	g.busyUntil = make([]time.Duration, g.fleet.config.GatewayWorkers)
@@ -66,98 +53,97 @@ func (g *gateway) stop() {
 // take accepts a client's call.
 func (g *gateway) take(c *call) {
 	if g.down {
+		c.over = true
 		c.session.failed()
+		c.letGo()
 		return
 	}
-	a := &attempt{call: c, worker: g.random.IntN(len(g.busyUntil)), life: g.life}
+	c.worker, c.life = g.random.IntN(len(g.busyUntil)), g.life
 	g.inFlight++
-	begin := max(g.fleet.now, g.busyUntil[a.worker])
+	now := g.fleet.now
+	begin := max(now, g.busyUntil[c.worker])
 	service := perCall + time.Duration(c.promptTokens)*perPromptToken
 	service += time.Duration(g.random.ExpFloat64() * float64(perCall) / 2)
-	g.busyUntil[a.worker] = begin + service
-	g.fleet.queue.at(begin+service, func() { g.pass(a) })
-	g.fleet.queue.at(g.fleet.now+clientTimeout, func() { g.timeOut(a) })
+	g.busyUntil[c.worker] = begin + service
+	g.fleet.queue.at(begin+service, c, occasionPassed, c.stamp)
+	g.fleet.queue.at(now+g.fleet.conditions.timeout, c, occasionTimedOut, c.stamp)
 }
 
-// alive says whether an attempt still has a client and a gateway, and tells
-// the client if the gateway has gone.
-func (g *gateway) alive(a *attempt) bool {
-	if a.call.over {
+// alive says whether a call still has a client and a gateway, and tells the
+// client if the gateway has gone.
+func (g *gateway) alive(c *call) bool {
+	if c.over {
 		return false
 	}
-	if a.life != g.life {
-		a.call.over = true
-		a.call.session.failed()
+	if c.life != g.life {
+		c.over = true
+		c.session.failed()
+		c.letGo()
 		return false
 	}
 	return true
 }
 
 // pass hands a call to an engine.
-func (g *gateway) pass(a *attempt) {
-	if !g.alive(a) {
+func (g *gateway) pass(c *call) {
+	if !g.alive(c) {
 		return
 	}
-	a.passed = g.fleet.now
-	g.try(a, -1)
+	c.passed = g.fleet.now
+	g.try(c, c.session.avoid)
 }
 
 // try sends a call to an engine other than the one to avoid.
-func (g *gateway) try(a *attempt, avoid int) {
+func (g *gateway) try(c *call, avoid int) {
 	f := g.fleet
-	a.sent = f.now
-	a.engine = f.router.choose(a.call.session.id, avoid)
-	e := f.engines[a.engine]
+	c.sent = f.now
+	c.engine = f.router.choose(c.session.id, avoid)
+	e := f.engines[c.engine]
 	if e.down {
-		g.lost(a)
+		g.lost(c)
 		return
 	}
-	w := f.config.Workload
-	c := a.call
-	agent := uint64(c.session.agent)
-	a.request = &request{
-		shared:       prefixKey{shared: true, id: agent, version: c.sharedVersion},
-		own:          prefixKey{id: c.session.id, version: c.ownVersion},
-		sharedTokens: w.SystemPrompts[agent], promptTokens: c.promptTokens,
-		outputTokens: c.outputTokens, maxTokens: 4096,
-		onFirstToken: func() { a.firstToken = f.now },
-		done: func(ok bool) {
-			if ok {
-				f.queue.at(f.now+perAnswer, func() { g.answer(a) })
-			} else {
-				f.queue.at(f.now, func() { g.lost(a) })
-			}
+	s := c.session
+	c.asked, c.held = true, true
+	c.request = request{
+		prompt: prompt{
+			shared: prefixKey{shared: true, id: s.agentKey(), version: c.sharedVersion},
+			own:    prefixKey{id: s.id, version: c.ownVersion},
+			edits:  s.edits, sharedTokens: s.workload.SystemPrompts[s.agent], tokens: c.promptTokens,
 		},
+		outputTokens: c.outputTokens, maxTokens: 4096, call: c,
 	}
-	e.enqueue(a.request)
+	e.enqueue(&c.request)
 }
 
 // answer ends a call well.
-func (g *gateway) answer(a *attempt) {
-	if !g.alive(a) {
+func (g *gateway) answer(c *call) {
+	if !g.alive(c) {
 		return
 	}
-	a.call.over = true
+	c.over = true
 	g.inFlight--
 	g.fleet.calls++
-	g.metrics.answered(a)
-	a.call.session.answered(a.call)
+	g.metrics.answered(c)
+	c.record(false)
+	c.session.answered(c)
+	c.letGo()
 }
 
 // lost is told that an engine refused or dropped a call: the deployment cools
 // down and the call is tried once more elsewhere.
-func (g *gateway) lost(a *attempt) {
-	if !g.alive(a) {
+func (g *gateway) lost(c *call) {
+	if !g.alive(c) {
 		return
 	}
-	g.metrics.attemptFailed(a)
-	g.cool(a.engine)
-	if !a.retried {
-		a.retried = true
-		g.try(a, a.engine)
+	g.metrics.attemptFailed(c)
+	g.cool(c.engine)
+	if !c.retried {
+		c.retried = true
+		g.try(c, c.engine)
 		return
 	}
-	g.fail(a, "500", "Hosted_vllm.InternalServerError")
+	g.fail(c, "500", "Hosted_vllm.InternalServerError")
 }
 
 // cool takes a deployment out of the rotation for a while.
@@ -167,27 +153,35 @@ func (g *gateway) cool(engine int) {
 		return
 	}
 	g.fleet.router.cooling[engine] = true
-	g.fleet.queue.at(g.fleet.now+cooldown, func() { g.fleet.router.cooling[engine] = false })
+	g.fleet.queue.at(g.fleet.now+cooldown, g.fleet, occasionCooled, uint64(engine))
 }
 
-// timeOut gives a call up whose client has waited too long.
-func (g *gateway) timeOut(a *attempt) {
-	if !g.alive(a) {
+// timeOut gives a call up whose client has waited too long. In a retry storm
+// the engine may not be told.
+func (g *gateway) timeOut(c *call) {
+	if !g.alive(c) {
 		return
 	}
-	if a.request != nil && !g.fleet.engines[a.engine].down {
-		g.fleet.engines[a.engine].abort(a.request)
+	conditions := &g.fleet.conditions
+	untold := conditions.duplicates > 0 && g.random.Float64() < conditions.duplicates
+	if c.held && !untold {
+		g.fleet.engines[c.engine].abort(&c.request)
 	}
-	g.fail(a, "408", "Hosted_vllm.Timeout")
+	if conditions.reroute {
+		c.session.avoid = c.engine
+	}
+	g.fail(c, "408", "Hosted_vllm.Timeout")
 }
 
 // fail ends a call badly.
-func (g *gateway) fail(a *attempt, status, class string) {
-	a.call.over = true
+func (g *gateway) fail(c *call, status, class string) {
+	c.over = true
 	g.inFlight--
 	g.fleet.failed++
-	g.metrics.failed(a, status, class)
-	a.call.session.failed()
+	g.metrics.failed(c, status, class)
+	c.record(true)
+	c.session.failed()
+	c.letGo()
 }
 
 // FillGatewayPage counts one good call of each of so many further people, so
@@ -198,13 +192,11 @@ func (f *Fleet) FillGatewayPage(people int) {
 	defer f.mu.Unlock()
 	for i := range people {
 		user := f.config.Users + i
-		c := &call{
-			session:      &session{fleet: f, id: math.MaxUint64, user: user},
-			promptTokens: 10_000, outputTokens: 100, streamed: true, began: f.now - 2*time.Second,
-		}
-		f.gateway.metrics.answered(&attempt{
-			call: c, engine: user % len(f.engines), request: &request{cached: 9_000},
-			passed: f.now - 2*time.Second, sent: f.now - 2*time.Second, firstToken: f.now - time.Second,
+		f.gateway.metrics.answered(&call{
+			session: &session{fleet: f, id: math.MaxUint64, user: user}, engine: user % len(f.engines),
+			promptTokens: 10_000, outputTokens: 100, streamed: true, request: request{cached: 9_000},
+			began: f.now - 2*time.Second, passed: f.now - 2*time.Second, sent: f.now - 2*time.Second,
+			firstToken: f.now - time.Second,
 		})
 	}
 }

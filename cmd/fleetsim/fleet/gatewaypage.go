@@ -22,7 +22,9 @@ type gatewayMetrics struct {
 	fleet *Fleet
 	// perCall are the series that a good call of a user on an engine counts,
 	// looked up once.
-	perCall  map[[2]int]*callSeries
+	perCall map[[2]int]*callSeries
+	// healthy are the states of the deployments, by engine and worker.
+	healthy  map[[2]int]*series
 	inFlight *series
 	started  time.Time
 }
@@ -40,10 +42,10 @@ func newGatewayMetrics(f *Fleet) *gatewayMetrics {
 	started := f.wallClock()
 	multiprocess := f.config.GatewayWorkers > 1
 	p := newPage(f.litellm, pageOptions{
-		multiprocess: multiprocess, now: started,
+		multiprocess: multiprocess, now: started, life: uint64(f.gateway.life),
 		seeded: func(name string) bool { return seededAtStart(name, multiprocess) },
 	})
-	m := &gatewayMetrics{page: p, fleet: f, perCall: map[[2]int]*callSeries{}, started: started}
+	m := &gatewayMetrics{page: p, fleet: f, perCall: map[[2]int]*callSeries{}, healthy: map[[2]int]*series{}, started: started}
 	m.inFlight = p.find("litellm_in_flight_requests")
 	if multiprocess {
 		p.perProcess("litellm_in_flight_requests")
@@ -128,9 +130,9 @@ func (m *gatewayMetrics) forCall(user, engine int) *callSeries {
 }
 
 // answered books a call that ended well, as LiteLLM does after the answer.
-func (m *gatewayMetrics) answered(a *attempt) {
-	now, c := m.fleet.now, a.call
-	s := m.forCall(c.session.user, a.engine)
+func (m *gatewayMetrics) answered(c *call) {
+	now := m.fleet.now
+	s := m.forCall(c.session.user, c.engine)
 	s.requests.add(1)
 	s.oldRequests.add(1)
 	s.spend.add(0) // nothing has a price
@@ -141,45 +143,44 @@ func (m *gatewayMetrics) answered(a *attempt) {
 	s.success.add(1)
 	s.attempts.add(1)
 	s.latency.observe((now - c.began).Seconds())
-	s.apiLatency.observe((now - a.passed).Seconds())
-	s.queueTime.observe(max(0, a.passed-c.began-perCall/2).Seconds())
-	m.sparse(a, s)
-	m.state(a.engine, m.fleet.config.Model, "/chat/completions", a.worker, 0)
+	s.apiLatency.observe((now - c.passed).Seconds())
+	s.queueTime.observe(max(0, c.passed-c.began-perCall/2).Seconds())
+	m.sparse(c, s)
+	m.answers(c.engine, c.worker).set(0)
 }
 
 // sparse books what only some calls have: cached tokens, a first token, an
 // overhead (plain calls only, as in this version).
-func (m *gatewayMetrics) sparse(a *attempt, s *callSeries) {
-	c := a.call
+func (m *gatewayMetrics) sparse(c *call, s *callSeries) {
 	get := func(known **series, name string) *series {
 		if *known == nil {
-			lset := m.deployment(m.identity(c.session.user), a.engine)
+			lset := m.deployment(m.identity(c.session.user), c.engine)
 			*known = m.page.with(m.fleet.wallClock(), name, lset)
 		}
 		return *known
 	}
-	if cached := a.request.cached; cached > 0 {
+	if cached := c.request.cached; cached > 0 {
 		get(&s.cached, "litellm_input_cached_tokens_metric_total").add(float64(cached))
 		get(&s.oldCached, "litellm_provider_cache_read_input_tokens_metric_total").add(float64(cached))
 	}
 	if !c.streamed {
 		get(&s.overhead, "litellm_overhead_latency_metric").observe((perCall + perAnswer).Seconds())
-		s.perOutputToken.observe((m.fleet.now - a.sent).Seconds() / float64(c.outputTokens))
+		s.perOutputToken.observe((m.fleet.now - c.sent).Seconds() / float64(c.outputTokens))
 		return
 	}
-	ttft := (a.firstToken - a.sent).Seconds()
+	ttft := (c.firstToken - c.sent).Seconds()
 	get(&s.ttft, "litellm_llm_api_time_to_first_token_metric").observe(ttft)
 	s.perOutputToken.observe(ttft / float64(c.outputTokens))
 }
 
 // attemptFailed books one try at an engine that ended badly.
-func (m *gatewayMetrics) attemptFailed(a *attempt) {
-	lset := m.deployment(m.identity(a.call.session.user), a.engine)
+func (m *gatewayMetrics) attemptFailed(c *call) {
+	lset := m.deployment(m.identity(c.session.user), c.engine)
 	lset["exception_status"], lset["exception_class"] = "500", "Hosted_vllm.InternalServerError"
 	m.count("litellm_deployment_failure_responses_total", lset)
 	m.count("litellm_deployment_total_requests_total", lset)
 	m.count("litellm_llm_api_failed_requests_metric_total", lset)
-	m.state(a.engine, m.fleet.config.Model, "/chat/completions", a.worker, 1)
+	m.answers(c.engine, c.worker).set(1)
 }
 
 // cooledDown books that a deployment gets no calls for a while. LiteLLM writes
@@ -189,13 +190,13 @@ func (m *gatewayMetrics) cooledDown(engine int) {
 		"api_base": fmt.Sprintf("http://%s:8000/v1", engineName(engine)), "api_provider": "hosted_vllm",
 		"litellm_model_name": m.fleet.config.GatewayModel, "model_id": engineName(engine), "exception_status": "500",
 	})
-	m.state(engine, m.fleet.config.GatewayModel, "", 0, 2)
+	m.state(engine, m.fleet.config.GatewayModel, "", 0).set(2)
 }
 
 // failed books a call that ended badly for the client.
-func (m *gatewayMetrics) failed(a *attempt, status, class string) {
-	lset := m.deployment(m.identity(a.call.session.user), a.engine)
-	if a.request == nil {
+func (m *gatewayMetrics) failed(c *call, status, class string) {
+	lset := m.deployment(m.identity(c.session.user), c.engine)
+	if !c.asked {
 		lset["model_id"] = "None"
 	}
 	lset["status_code"], lset["exception_status"], lset["exception_class"] = status, status, class
@@ -207,13 +208,22 @@ func (m *gatewayMetrics) count(name string, lset map[string]string) {
 	m.page.with(m.fleet.wallClock(), name, lset).add(1)
 }
 
-// state sets what one worker last thought of a deployment: 0 healthy, 1 partial
+// answers is what one worker last thought of a deployment after a call.
+func (m *gatewayMetrics) answers(engine, worker int) *series {
+	key := [2]int{engine, worker}
+	if m.healthy[key] == nil {
+		m.healthy[key] = m.state(engine, m.fleet.config.Model, "/chat/completions", worker)
+	}
+	return m.healthy[key]
+}
+
+// state is what one worker last thought of a deployment: 0 healthy, 1 partial
 // outage, 2 complete outage.
-func (m *gatewayMetrics) state(engine int, modelName, path string, worker int, value float64) {
-	m.gauge("litellm_deployment_state", map[string]string{
+func (m *gatewayMetrics) state(engine int, modelName, path string, worker int) *series {
+	return m.gauge("litellm_deployment_state", map[string]string{
 		"api_base": fmt.Sprintf("http://%s:8000/v1%s", engineName(engine), path), "api_provider": "hosted_vllm",
 		"litellm_model_name": modelName, "model_id": engineName(engine),
-	}, worker).set(value)
+	}, worker)
 }
 
 // gauge returns a gauge's series; in the multiprocess mode each worker has its own.

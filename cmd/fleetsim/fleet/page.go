@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // page is a metrics page as Python's Prometheus client writes it: text format
@@ -21,6 +22,13 @@ type page struct {
 	// created says whether _created samples are written; the multiprocess
 	// mode has none.
 	created bool
+	// all are the series of all families in the order in which they were added;
+	// sampleLabels are the labels of the samples of the first labelled ones.
+	all          []*series
+	labelled     int
+	sampleLabels []labels.Labels
+	// life tells this page from those of earlier processes.
+	life uint64
 	// err is the first use of a family that the shape does not have.
 	err error
 }
@@ -35,11 +43,13 @@ type family struct {
 	bare   bool
 	series []*series
 	index  map[string]*series
+	page   *page
 }
 
 // series is one series of a family. Which fields it uses depends on the
 // family's kind.
 type series struct {
+	family      *family
 	labelValues []string
 	// text holds the labels as written, whole; head and tail the same split
 	// where le belongs.
@@ -65,11 +75,12 @@ type pageOptions struct {
 	// begin with none.
 	seeded func(name string) bool
 	now    time.Time
+	life   uint64
 }
 
 // newPage builds a page with all families of the shape.
 func newPage(s *shape, options pageOptions) *page {
-	p := &page{byName: map[string]*family{}, created: !options.multiprocess}
+	p := &page{byName: map[string]*family{}, created: !options.multiprocess, life: options.life}
 	for _, from := range s.families {
 		bare := strings.HasPrefix(from.name, "python_") || strings.HasPrefix(from.name, "process_")
 		if bare && options.multiprocess {
@@ -77,7 +88,7 @@ func newPage(s *shape, options pageOptions) *page {
 		}
 		f := &family{
 			name: from.name, help: from.help, kind: from.kind, labels: from.labels, bounds: from.bounds,
-			bare: bare, index: map[string]*series{},
+			bare: bare, index: map[string]*series{}, page: p,
 		}
 		if bounds, ok := options.bounds[f.name]; ok {
 			f.bounds = bounds
@@ -159,12 +170,13 @@ func (p *page) missing(name string, pairs []string) *series {
 
 // add appends a series.
 func (f *family) add(values []string, now time.Time) *series {
-	s := &series{labelValues: values, bounds: f.bounds, created: now}
+	s := &series{family: f, labelValues: values, bounds: f.bounds, created: now}
 	if f.kind == model.MetricTypeHistogram {
 		s.buckets = make([]uint64, len(f.bounds)+1)
 	}
 	s.text, s.head, s.tail = labelText(f.labels, values)
 	f.series = append(f.series, s)
+	f.page.all = append(f.page.all, s)
 	f.index[strings.Join(values, "\x00")] = s
 	return s
 }

@@ -2,13 +2,46 @@ package fleet
 
 import "time"
 
+// actor is what events happen to. An event names what happens; its stamp tells
+// an actor that has moved on meanwhile that it no longer applies.
+type actor interface {
+	happen(what occasion, stamp uint64)
+}
+
+// occasion is what happens to an actor.
+type occasion int
+
+// All that may happen: to anything; to an engine (a step ends); to a call (it is
+// passed on to it is timed out); to a session (it sends); and to the fleet.
+const (
+	occasionOnce occasion = iota
+	occasionStepEnds
+	occasionPassed
+	occasionAnswered
+	occasionLost
+	occasionTimedOut
+	occasionSend
+	occasionBegin
+	occasionSessionDue
+	occasionChatDue
+	occasionCooled
+	occasionSample
+)
+
+// once is an actor for what happens rarely: it allocates.
+type once func()
+
+func (o once) happen(occasion, uint64) { o() }
+
 // event is something that happens at a simulated time.
 type event struct {
 	at time.Duration
 	// order keeps events of the same time in the order in which they were
 	// asked for: without it a run would not repeat.
 	order uint64
-	do    func()
+	stamp uint64
+	who   actor
+	what  occasion
 }
 
 // queue is a heap of events, the next one first.
@@ -17,43 +50,55 @@ type queue struct {
 	order  uint64
 }
 
-// at asks for do to be called at time t.
-func (q *queue) at(t time.Duration, do func()) {
+// once asks for do to be called at time t.
+func (q *queue) once(t time.Duration, do func()) { q.at(t, once(do), occasionOnce, 0) }
+
+// at asks for something to happen to an actor at time t.
+func (q *queue) at(t time.Duration, who actor, what occasion, stamp uint64) {
 	q.order++
-	q.events = append(q.events, event{at: t, order: q.order, do: do})
-	for i := len(q.events) - 1; i > 0; {
+	added := event{at: t, order: q.order, stamp: stamp, who: who, what: what}
+	q.events = append(q.events, added)
+	i := len(q.events) - 1
+	for i > 0 {
 		parent := (i - 1) / 2
-		if !q.before(i, parent) {
+		if !added.before(&q.events[parent]) {
 			break
 		}
-		q.events[i], q.events[parent] = q.events[parent], q.events[i]
+		q.events[i] = q.events[parent]
 		i = parent
 	}
+	q.events[i] = added
 }
 
 // pop removes the next event. The queue must not be empty.
 func (q *queue) pop() event {
 	next := q.events[0]
 	last := len(q.events) - 1
-	q.events[0] = q.events[last]
+	moved := q.events[last]
 	q.events[last] = event{}
 	q.events = q.events[:last]
-	for i := 0; ; {
-		least := i
-		for _, child := range []int{2*i + 1, 2*i + 2} {
-			if child < last && q.before(child, least) {
-				least = child
-			}
-		}
-		if least == i {
-			return next
-		}
-		q.events[i], q.events[least] = q.events[least], q.events[i]
-		i = least
+	if last == 0 {
+		return next
 	}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= last {
+			break
+		}
+		if child+1 < last && q.events[child+1].before(&q.events[child]) {
+			child++
+		}
+		if !q.events[child].before(&moved) {
+			break
+		}
+		q.events[i] = q.events[child]
+		i = child
+	}
+	q.events[i] = moved
+	return next
 }
 
-func (q *queue) before(i, j int) bool {
-	a, b := q.events[i], q.events[j]
-	return a.at < b.at || (a.at == b.at && a.order < b.order)
+func (e *event) before(other *event) bool {
+	return e.at < other.at || (e.at == other.at && e.order < other.order)
 }

@@ -13,6 +13,10 @@ type router struct {
 	// homes remembers the engine of each session, sessions how many each has.
 	homes    map[uint64]int
 	sessions []int
+	// inFlight, where it is set, tells how many calls an engine has. New
+	// sessions then go where there are fewest, and where sessions are fewest
+	// among equals.
+	inFlight func(engine int) int
 	// cooling says which deployments get no calls.
 	cooling []bool
 }
@@ -61,11 +65,21 @@ func (r *router) leastLoaded(at, avoid int) int {
 	best := r.usable(at, avoid)
 	for i := range r.sessions {
 		engine := (at + i) % len(r.sessions)
-		if engine != avoid && !r.cooling[engine] && r.sessions[engine] < r.sessions[best] {
+		if engine != avoid && !r.cooling[engine] && r.lighter(engine, best) {
 			best = engine
 		}
 	}
 	return best
+}
+
+// lighter says whether an engine has less load than another.
+func (r *router) lighter(engine, other int) bool {
+	if r.inFlight != nil {
+		if a, b := r.inFlight(engine), r.inFlight(other); a != b {
+			return a < b
+		}
+	}
+	return r.sessions[engine] < r.sessions[other]
 }
 
 // end forgets a session that is over.

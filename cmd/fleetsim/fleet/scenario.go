@@ -2,73 +2,57 @@ package fleet
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Scenario is something that happens to a fleet, with the labels that a
+// The causes of incidents: those that a detector may name.
+const (
+	CauseRestart   = "restart"
+	CauseResidency = "residency"
+	CauseReplica   = "replica"
+	CauseRouting   = "routing"
+	CauseContent   = "content"
+)
+
+// Incident is something that happens to a fleet, with the labels that a
 // detector's findings are held against.
-type Scenario struct {
-	Name, Description string
-	// Onset is when it begins; End is when its cause ends, 0 for never. A
-	// scenario without an incident has neither.
+type Incident struct {
+	// Onset is when it begins; End is when its cause ends, 0 for never.
 	Onset, End time.Duration
-	// Cause is one of those of a backtest (restart, residency, replica,
-	// routing, content), empty for none.
+	// Cause is one of the causes above, empty for what is no incident but may
+	// look like one (a burst, a deploy that goes well, more engines).
 	Cause string
 	// Affected are the engines that it begins at; empty means all.
 	Affected []int
-
-	steps []scenarioStep
+	// Mild is one that the miss ratio of the whole pool does not show, or hardly.
+	Mild bool
 }
 
-// scenarioStep is one thing that happens in a scenario.
-type scenarioStep struct {
-	at time.Duration
-	do func(f *Fleet)
-}
+// Scenario is what a fleet goes through in a run.
+type Scenario struct {
+	Name, Description string
+	// Profile is that of the scenario; empty is the demo's fleet, whose hours are minutes.
+	Profile string
+	// Length is how long a run of it should be.
+	Length time.Duration
+	// Incident is the first one; a scenario without any has a zero Onset. Times
+	// that depend on the seed are known to Fleet.Scenario only, and are zero in Scenarios.
+	Incident
+	// Later are the incidents after the first one.
+	Later []Incident
 
-// onset is when the incidents of the scenarios begin: late enough for a
-// detector to have learned, with the demo's time scale, what is usual.
-const onset = 150 * time.Second
+	// settle fills settings that the scenario is about, where they were left out.
+	settle func(c *Config)
+	// plan says what happens when.
+	plan func(p *planner)
+}
 
 // Scenarios lists all scenarios in the order in which they are documented.
 func Scenarios() []Scenario {
-	return []Scenario{
-		{Name: "healthy", Description: "nothing happens"},
-		temporary(Scenario{
-			Name:        "demo",
-			Description: "session affinity is lost for 75 s: prefix hits collapse, queues grow, then all is well again",
-			Cause:       "routing",
-		}, 75*time.Second, affinity(0), affinity(1)),
-		lasting(Scenario{
-			Name: "affinity_lost", Description: "session affinity is lost for good", Cause: "routing",
-		}, affinity(0)),
-		lasting(Scenario{
-			Name: "affinity_partial", Description: "a quarter of the calls go anywhere", Cause: "routing",
-		}, affinity(0.75)),
-		lasting(Scenario{
-			Name: "affinity_forgotten", Description: "the gateway forgets once where its sessions are", Cause: "routing",
-		}, func(f *Fleet) { f.router.forget() }),
-		temporary(Scenario{
-			Name: "restart", Description: "engine 1 is down for 45 s and comes back with an empty cache", Cause: "restart",
-			Affected: []int{1},
-		}, 45*time.Second, stopEngine(1), startEngine(1, true)),
-		temporary(Scenario{
-			Name: "gateway_restart", Description: "the gateway is down for 10 s and has forgotten its sessions", Cause: "routing",
-		}, 10*time.Second, func(f *Fleet) { f.gateway.stop() }, func(f *Fleet) {
-			f.router.forget()
-			f.gateway.start()
-		}),
-		temporary(Scenario{
-			Name: "prefix_changed", Description: "for 75 s every call begins with other words", Cause: "content",
-		}, 75*time.Second, func(f *Fleet) { f.brokenPrefix = true }, func(f *Fleet) { f.brokenPrefix = false }),
-		{
-			Name: "replica_without_cache", Description: "engine 0 comes back from a restart without prefix caching",
-			Onset: onset, Cause: "replica", Affected: []int{0},
-			steps: []scenarioStep{{onset, stopEngine(0)}, {onset + 10*time.Second, startEngine(0, false)}},
-		},
-	}
+	return slices.Concat(demoScenarios(), quietScenarios(), harmlessScenarios(), incidentScenarios())
 }
 
 // scenarioNamed finds a scenario.
@@ -83,19 +67,54 @@ func scenarioNamed(name string) (Scenario, error) {
 	return Scenario{}, fmt.Errorf("unknown scenario %q: there are %s", name, strings.Join(names, ", "))
 }
 
-// lasting makes something happen at the onset.
-func lasting(s Scenario, begin func(*Fleet)) Scenario {
-	s.Onset = onset
-	s.steps = []scenarioStep{{onset, begin}}
-	return s
+// planner asks for what happens in a run and writes its labels down.
+type planner struct {
+	fleet     *Fleet
+	random    *rand.Rand
+	length    time.Duration
+	incidents []Incident
 }
 
-// temporary makes something happen at the onset and end after a while.
-func temporary(s Scenario, length time.Duration, begin, end func(*Fleet)) Scenario {
-	s = lasting(s, begin)
-	s.End = onset + length
-	s.steps = append(s.steps, scenarioStep{s.End, end})
-	return s
+// plan lets the scenario ask for its events.
+func (f *Fleet) plan() error {
+	s, err := scenarioNamed(f.config.Scenario)
+	if err != nil {
+		return err
+	}
+	if s.plan != nil {
+		p := &planner{fleet: f, random: rand.New(rand.NewPCG(f.config.Seed, scenarioStream)), length: s.Length}
+		s.plan(p)
+		if len(p.incidents) > 0 {
+			s.Incident, s.Later = p.incidents[0], p.incidents[1:]
+		}
+	}
+	f.scenario = s
+	return nil
+}
+
+// at asks for something to happen at a time.
+func (p *planner) at(t time.Duration, do func(f *Fleet)) {
+	p.fleet.queue.once(t, func() { do(p.fleet) })
+}
+
+// incident labels one.
+func (p *planner) incident(i Incident) { p.incidents = append(p.incidents, i) }
+
+// between is a time between two, evenly.
+func (p *planner) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(p.random.Int64N(int64(high-low)))
+}
+
+// engine is any of those that the fleet starts with.
+func (p *planner) engine() int { return p.random.IntN(p.fleet.config.Engines) }
+
+// both does several things at once.
+func both(all ...func(*Fleet)) func(*Fleet) {
+	return func(f *Fleet) {
+		for _, do := range all {
+			do(f)
+		}
+	}
 }
 
 func affinity(share float64) func(*Fleet) { return func(f *Fleet) { f.router.affinity = share } }
@@ -103,7 +122,7 @@ func affinity(share float64) func(*Fleet) { return func(f *Fleet) { f.router.aff
 // stopEngine and startEngine do nothing in a fleet that has no such engine.
 func stopEngine(i int) func(*Fleet) {
 	return func(f *Fleet) {
-		if i < len(f.engines) {
+		if i < len(f.engines) && !f.engines[i].down {
 			f.engines[i].stop()
 		}
 	}
@@ -111,7 +130,10 @@ func stopEngine(i int) func(*Fleet) {
 
 func startEngine(i int, cacheEnabled bool) func(*Fleet) {
 	return func(f *Fleet) {
-		if i < len(f.engines) {
+		if i < len(f.engines) && f.engines[i].down {
+			if f.engines[i].absent {
+				f.router.cooling[i] = false
+			}
 			f.engines[i].start(cacheEnabled)
 		}
 	}

@@ -48,7 +48,7 @@ func (f *Fleet) GatewayHandler() http.Handler {
 // servePage answers with a page, or not at all when its process is down.
 func servePage(w http.ResponseWriter, write func(*bytes.Buffer) error) {
 	var page bytes.Buffer
-	if err := write(&page); errors.Is(err, ErrDown) {
+	if err := write(&page); errors.Is(err, ErrDown) || errors.Is(err, ErrAbsent) || errors.Is(err, ErrLost) {
 		panic(http.ErrAbortHandler)
 	} else if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
@@ -83,7 +83,7 @@ func (f *Fleet) Run(ctx context.Context, speed float64) error {
 func (f *Fleet) Serve(ctx context.Context) (engines []string, gateway string, err error) {
 	var listeners []net.Listener
 	var listen net.ListenConfig
-	for range f.config.Engines + 1 {
+	for range len(f.engines) + 1 {
 		l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			for _, l := range listeners {
@@ -102,13 +102,13 @@ func (f *Fleet) Serve(ctx context.Context) (engines []string, gateway string, er
 // ServeOn serves on listeners that are open already, one per engine and the
 // last one for the gateway, until ctx ends. It closes them.
 func (f *Fleet) ServeOn(ctx context.Context, listeners []net.Listener) error {
-	if len(listeners) != f.config.Engines+1 {
-		return fmt.Errorf("serve the simulated fleet: %d listeners for %d engines and a gateway", len(listeners), f.config.Engines)
+	if len(listeners) != len(f.engines)+1 {
+		return fmt.Errorf("serve the simulated fleet: %d listeners for %d engines and a gateway", len(listeners), len(f.engines))
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i, l := range listeners {
 		handler := f.GatewayHandler()
-		if i < f.config.Engines {
+		if i < len(f.engines) {
 			handler = f.Handler(i)
 		}
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
