@@ -34,7 +34,7 @@ type Alert struct {
 	Name string `json:"alertname"`
 	// Severity is critical, warning or info.
 	Severity string `json:"severity"`
-	// Labels identify the alert; they include alertname and severity, and pool or job and instance.
+	// Labels identify the alert; they include alertname and severity, and pool, or job and instance, or all of them (an engine's).
 	Labels map[string]string `json:"labels"`
 	// Annotations are summary, description, runbook_url and dashboard_url.
 	Annotations map[string]string `json:"annotations"`

@@ -18,13 +18,16 @@ const (
 // contaminated says whether the cache counters of the pages in (from, to]
 // counted far more tokens than were prompted: before vLLM 0.27 a request that
 // waits is looked up again at every step, and each look-up is counted.
-func (u *unit) contaminated(from, to int64) bool {
+func (u *unit) contaminated(from, to int64) bool { return u.overcounted(from, to, guardFactor) }
+
+// overcounted says the same of a given factor.
+func (u *unit) overcounted(from, to int64, factor float64) bool {
 	if !u.has(totalPrompt) {
 		return false
 	}
 	r := u.target.long
 	queried, prompted := r.increase(u.totals[totalQueries].column, from, to), r.increase(u.totals[totalPrompt].column, from, to)
-	return queried > guardFactor*prompted+guardSlack*u.pool.heavyPrompt()
+	return queried > factor*prompted+guardSlack*u.pool.heavyPrompt()
 }
 
 // windowSource is the source that gauges read of the pages in (from, to]:

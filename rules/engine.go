@@ -409,6 +409,6 @@ func (e *Engine) accept(name string, now time.Time) error {
 	if p == nil {
 		return fmt.Errorf("there is no pool %q: there are %s", name, list(slices.Sorted(maps.Keys(e.pools))))
 	}
-	p.excess.accept(now)
+	p.accept(now)
 	return nil
 }

@@ -43,16 +43,16 @@ type share struct {
 	peers  float64 // that of all others
 }
 
-// cause looks for the likely cause of the level's excess, in the order of
-// DETECTORS section 11.6: the first that holds is told, the others that hold
-// are runners-up.
-func (c *cacheExcess) cause(w PoolWindow, level int) excessCause {
+// cause looks for the likely cause of what began at onset, with the replicas'
+// shares of the level's excess, in the order of DETECTORS section 11.6: the
+// first that holds is told, the others that hold are runners-up.
+func (c *cacheExcess) cause(w PoolWindow, level int, onset int64) excessCause {
 	t := c.track()
 	var found []excessCause
 	if text := restarted(w, c.conf.scale); text != "" {
 		found = append(found, excessCause{Name: causeRestart, Text: text})
 	}
-	residency, text := c.residencyFell(w, t.Levels[level].Onset)
+	residency, text := c.residencyFell(w, onset)
 	if text != "" {
 		found = append(found, excessCause{Name: causeResidency, Text: text})
 	}
@@ -76,7 +76,7 @@ func restarted(w PoolWindow, scale float64) string {
 	from := w.ms - scaled(restartWindow, scale).Milliseconds()
 	var names []string
 	for _, u := range w.pool.members {
-		if u.resetAt > from || u.target.downAt > from {
+		if u.restartedSince(from) {
 			names = append(names, u.name())
 		}
 	}
@@ -84,8 +84,16 @@ func restarted(w PoolWindow, scale float64) string {
 		return ""
 	}
 	slices.Sort(names)
+	return restartText(slices.Compact(names), scale)
+}
+
+// restartedSince says whether a counter of the engine began again, or it could
+// not be read: a crash shows as that before its counters come back.
+func (u *unit) restartedSince(from int64) bool { return u.resetAt > from || u.target.downAt > from }
+
+func restartText(names []string, scale float64) string {
 	return fmt.Sprintf("Restart: %s went away or began again within the last %s, and a fresh engine's cache is empty.",
-		list(slices.Compact(names)), spell(scaled(restartWindow, scale)))
+		list(names), spell(scaled(restartWindow, scale)))
 }
 
 // residencyFell compares the half hour before the onset with the day.

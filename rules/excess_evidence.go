@@ -40,7 +40,7 @@ func (c *cacheExcess) verdict(w PoolWindow, level int, firing time.Time) Verdict
 		return v
 	}
 	if l.Cause == nil {
-		cause := c.cause(w, level)
+		cause := c.cause(w, level, l.Onset)
 		l.Cause = &cause
 	}
 	v.Since = time.UnixMilli(l.Onset).UTC()
@@ -57,7 +57,7 @@ func (c *cacheExcess) verdict(w PoolWindow, level int, firing time.Time) Verdict
 func (c *cacheExcess) blind(w PoolWindow) string {
 	switch {
 	case w.Fresh() == 0:
-		return "no engine of the pool was read lately"
+		return reasonNobodyRead
 	case c.active < 0 || offered(w, c.active) == 0:
 		return "no engine tells how many prompt tokens it found in its cache"
 	default:
@@ -97,7 +97,7 @@ func (c *cacheExcess) standing(w PoolWindow, level int) (phase, text string) {
 	case t.contaminated:
 		return PhaseUnknown, "the cache counters count more tokens than were prompted: " + untrustedText
 	case heavy == 0:
-		return PhaseLearning, fmt.Sprintf("learning the usual size of prompts, %d of %d calls", int(c.prompt.Calls), heavyCalls)
+		return PhaseLearning, c.learningPrompts()
 	case !t.Baseline.valid():
 		return PhaseLearning, fmt.Sprintf("learning, %d of %d hours", len(t.Baseline.Entries), baselineValid)
 	}
@@ -107,6 +107,11 @@ func (c *cacheExcess) standing(w PoolWindow, level int) (phase, text string) {
 		text += "; insufficient evidence: too little was prompted within the last hour to tell"
 	}
 	return PhaseWatching, text
+}
+
+// learningPrompts says how far P is learned.
+func (c *cacheExcess) learningPrompts() string {
+	return fmt.Sprintf("learning the usual size of prompts, %d of %d calls", int(c.prompt.Calls), heavyCalls)
 }
 
 const untrustedText = "only prefix_cache_queries and prefix_cache_hits are there, and before vLLM 0.27 they count a waiting request again at every step, so that they are wrong when it matters; upgrade vLLM to 0.16 or later for prompt_tokens_cached"
@@ -159,6 +164,9 @@ func (c *cacheExcess) tell(w PoolWindow, level int, v *Verdict) {
 		seen = append(seen, fmt.Sprintf("Miss ratio over %s: %s, usual %s.", spell(window), percent(ratio), percent(usual)))
 	} else {
 		seen = append(seen, fmt.Sprintf("Nothing was prompted for %s.", spell(window)))
+	}
+	if share, calls, ok := w.pool.share.share(w.ms, window); ok && w.pool.share.Baseline.valid() {
+		seen = append(seen, fmt.Sprintf("Re-prefill share %.2f of %s with a long prompt (usual %.2f).", share, plural(int(calls), "call"), w.pool.share.Baseline.usual()))
 	}
 	if s := t.sharesText(level); s != "" {
 		seen = append(seen, s)
@@ -219,15 +227,32 @@ func (t *excessTrack) sharesText(level int) string {
 	return "Shares of the excess: " + strings.Join(parts, ", ") + "."
 }
 
+// beyondUsual is the prompt tokens that were computed beyond the usual in the
+// window that ends now; 0 while the usual is not known.
+func (c *cacheExcess) beyondUsual(w PoolWindow, d time.Duration) float64 {
+	t := c.track()
+	if t == nil || !t.Baseline.valid() {
+		return 0
+	}
+	ratio, prompted := c.recent(w, d)
+	return max(0, (ratio-t.Baseline.usual())*prompted)
+}
+
 // cost says what the excess cost: tokens, and the prefill time of them at the
 // speed that the engines measured.
 func (c *cacheExcess) cost(w PoolWindow, tokens float64) string {
+	seconds, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.HistSum(histPrefill, residencyWindow), true })
+	computed, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.HistSum(histComputed, residencyWindow), true })
+	return prefilledAgain(tokens, seconds, computed)
+}
+
+// prefilledAgain says what it costs to prefill tokens again, where so many
+// seconds of prefill computed so many.
+func prefilledAgain(tokens, seconds, computed float64) string {
 	if tokens <= 0 {
 		return ""
 	}
 	text := fmt.Sprintf("%s prompt tokens beyond the usual were prefilled again.", amount(tokens))
-	seconds, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.HistSum(histPrefill, residencyWindow), true })
-	computed, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.HistSum(histComputed, residencyWindow), true })
 	if seconds <= 0 || computed <= 0 {
 		return text
 	}

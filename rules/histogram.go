@@ -50,6 +50,15 @@ func (h *histogram) bound(le float64) (i int, isNew bool) {
 	return i, true
 }
 
+// above counts the observations over the bound le; false where there is no such bound.
+func (h *histogram) above(le float64) (float64, bool) {
+	i := slices.Index(h.bounds, le)
+	if i < 0 {
+		return 0, false
+	}
+	return h.count - h.buckets[i], true
+}
+
 // histChild is the set of series that differ in le only. Its count decides
 // whether it began again: its sum may fall without (vllm-project/vllm#49135).
 type histChild struct {

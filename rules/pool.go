@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -30,6 +31,9 @@ type pool struct {
 	unclaimed uint64
 
 	excess  *cacheExcess
+	share   *reprefillShare
+	drift   *cacheDrift
+	peers   peerMisses
 	seats   seatSize
 	outputs []*output
 	watches []*watch
@@ -49,6 +53,7 @@ func (p *pool) check() {
 func (p *pool) leave(u *unit) {
 	p.members = slices.DeleteFunc(p.members, func(m *unit) bool { return m == u })
 	p.excess.leave(u)
+	p.share.leave(u)
 	p.seats.leave(u)
 	p.check()
 }
@@ -103,11 +108,22 @@ func (p *pool) interval(global time.Duration) time.Duration {
 func (p *pool) tick(w PoolWindow) {
 	p.seats.tick(w)
 	p.excess.tick(w)
+	p.share.tick(w, p.heavyPrompt())
+	p.drift.tick(w)
+}
+
+// accept takes the pool's present cache behaviour as the new normal.
+func (p *pool) accept(now time.Time) {
+	p.excess.accept(now)
+	p.share.accept()
+	p.drift.release()
 }
 
 // poolState is what a state file holds of a pool.
 type poolState struct {
 	Excess json.RawMessage `json:"cache_excess"`
+	Share  json.RawMessage `json:"reprefill_share,omitempty"`
+	Drift  json.RawMessage `json:"cache_drift,omitempty"`
 	Seats  seatState       `json:"seats"`
 	// Left is when the last engine left; zero while there are any.
 	Left time.Time `json:"left,omitzero"`
@@ -115,11 +131,30 @@ type poolState struct {
 
 // state is what the state file holds of the pool.
 func (p *pool) state() (poolState, error) {
-	raw, err := p.excess.save()
-	if err != nil {
+	s := poolState{Seats: p.seats.save()}
+	var errs [3]error
+	s.Excess, errs[0] = p.excess.save()
+	s.Share, errs[1] = p.share.save()
+	s.Drift, errs[2] = p.drift.save()
+	if err := errors.Join(errs[:]...); err != nil {
 		return poolState{}, fmt.Errorf("saving what was learned of pool %s: %w", p.name, err)
 	}
-	return poolState{Excess: raw, Seats: p.seats.save()}, nil
+	return s, nil
+}
+
+// load takes up what the state file knows of the pool.
+func (p *pool) load(s poolState) error {
+	p.seats.load(s.Seats)
+	var errs []error
+	for _, part := range []struct {
+		keeper keeper
+		raw    json.RawMessage
+	}{{p.excess, s.Excess}, {p.share, s.Share}, {p.drift, s.Drift}} {
+		if part.raw != nil { // a file of before there was the part
+			errs = append(errs, part.keeper.load(part.raw))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // PoolWindow is all that a rule may see of one pool at one instant.
@@ -160,10 +195,12 @@ func (w PoolWindow) sum(f func(EngineWindow) (float64, bool)) (sum float64, told
 	return sum, told
 }
 
+const reasonNobodyRead = "no engine of the pool was read lately"
+
 // absent is a pool's result without a value.
 func (w PoolWindow) absent(reason string) Result {
 	if w.Fresh() == 0 {
-		return Result{Quality: QualityStale, Reason: "no engine of the pool was read lately"}
+		return Result{Quality: QualityStale, Reason: reasonNobodyRead}
 	}
 	for _, u := range w.pool.members {
 		if e := w.engine(u); e.Fresh() && e.sampled() {

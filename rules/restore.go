@@ -44,6 +44,7 @@ func (e *Engine) replay(r *replay) {
 	// The pointer was ours; the collector brings its own.
 	delete(e.byPointer, r.target)
 	clear(t.slots)
+	t.pageSum = 0 // history holds a part of the pages only
 }
 
 // replay is what history holds of one target.

@@ -56,6 +56,7 @@ func (e *Engine) join(u *unit) {
 
 // watchEngine gives an engine its watches.
 func (e *Engine) watchEngine(u *unit, subject labels.Labels) {
+	subject = labels.NewBuilder(subject).Set("pool", u.pool.name).Labels()
 	u.watches = e.watchesOf(func(a Alerting, s settings) *watch {
 		if a.Engine == nil {
 			return nil
@@ -111,11 +112,15 @@ func (e *Engine) pool(name string, conf *PoolConfig, modelName string) *pool {
 	if p := e.pools[name]; p != nil {
 		return p
 	}
-	p := &pool{name: name, conf: conf, modelName: modelName, excess: newCacheExcess(newExcessConfig(e.rules))}
+	p := &pool{
+		name: name, conf: conf, modelName: modelName,
+		excess: newCacheExcess(newExcessConfig(e.rules)),
+		share:  newReprefillShare(newShareConfig(e.rules[reprefillShareHigh])),
+		drift:  &cacheDrift{conf: newDriftConfig(e.rules[prefixCacheDrift])},
+	}
 	e.pools[name] = p
 	if s, ok := e.remembered.Pools[name]; ok {
-		p.seats.load(s.Seats)
-		if err := p.excess.load(s.Excess); err != nil {
+		if err := p.load(s); err != nil {
 			e.logger.Error("what was learned of a pool cannot be read; it learns anew", "pool", name, "err", err)
 		}
 		delete(e.remembered.Pools, name)

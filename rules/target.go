@@ -67,10 +67,16 @@ type target struct {
 	touched     []*histChild
 	// prunedAt is when series that are gone were last forgotten, in Unix milliseconds.
 	prunedAt int64
-	// ignored is the slot of all series that no rule reads.
-	ignored *slot
-	outputs []*output
-	watches []*watch
+	// ignored is the slot of all series that no rule reads, aside that of those
+	// which are not the server's own work: process, runtime, scrape.
+	ignored, aside *slot
+	// pageSum is a checksum of the last page but for those aside, 0 before the
+	// first; sameSince is the time of the first page that was like it, in Unix
+	// milliseconds.
+	pageSum   uint64
+	sameSince int64
+	outputs   []*output
+	watches   []*watch
 	// served are the requests that a gateway answered, by the model asked for.
 	served map[string]*served
 	// backends are the deployments that a gateway tells of, by model_id.
@@ -109,7 +115,7 @@ const (
 
 func newTarget(job, instance string, interval time.Duration) *target {
 	return &target{
-		job: job, instance: instance, state: collector.StateUnknown, ignored: &slot{},
+		job: job, instance: instance, state: collector.StateUnknown, ignored: &slot{}, aside: &slot{},
 		long: newRing(longWindow + ringSlack*interval), short: newRing(shortWindow + ringSlack*interval),
 		slots: map[*collector.Series]*slot{}, byLabels: map[uint64]*slot{}, children: map[string]*histChild{},
 	}
@@ -204,8 +210,14 @@ func (t *target) readPage(at int64, samples []collector.Sample) {
 		}
 	}
 	t.touched = t.touched[:0]
+	sum := fnvOffset
 	for i := range samples {
-		t.take(samples[i], p)
+		if t.take(samples[i], p) {
+			sum = (sum ^ math.Float64bits(samples[i].Value)) * fnvPrime
+		}
+	}
+	if sum != t.pageSum {
+		t.pageSum, t.sameSince = sum, at
 	}
 	for _, c := range t.touched {
 		if c.finish(p) == changeReset {
@@ -225,8 +237,15 @@ func (t *target) readPage(at int64, samples []collector.Sample) {
 	}
 }
 
-// take puts one sample where it belongs.
-func (t *target) take(s collector.Sample, p pageContext) {
+// The constants of FNV-1a, here over values and not over bytes.
+const (
+	fnvOffset uint64 = 14695981039346656037
+	fnvPrime  uint64 = 1099511628211
+)
+
+// take puts one sample where it belongs, and says whether it tells of the
+// server's own work.
+func (t *target) take(s collector.Sample, p pageContext) (work bool) {
 	sl, ok := t.slots[s.Series]
 	if !ok {
 		sl = t.resolve(s.Series.Labels)
@@ -236,8 +255,9 @@ func (t *target) take(s collector.Sample, p pageContext) {
 		}
 	}
 	sl.seen = p.at
+	work = sl != t.aside && sl.kind != slotStart
 	if sl.kind == slotIgnored || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
-		return
+		return work
 	}
 	switch sl.kind {
 	case slotGauge:
@@ -262,6 +282,7 @@ func (t *target) take(s collector.Sample, p pageContext) {
 		sl.backend.note(s.Value, p.at, t.page)
 	case slotStart, slotIgnored:
 	}
+	return work
 }
 
 func (t *target) count(sl *slot, v float64, p pageContext) {
@@ -379,7 +400,7 @@ func (t *target) newSlot(ls labels.Labels) *slot {
 		}
 		return t.seriesSlot(u, name, ls)
 	default:
-		return t.ignored
+		return t.aside
 	}
 }
 

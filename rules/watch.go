@@ -170,11 +170,11 @@ func (w *watch) about() string { return about(w.rule.Name, w.subject.Map()) }
 
 // about names an alert with the given labels.
 func about(name string, labels map[string]string) string {
-	switch pool, instance := labels["pool"], labels["instance"]; {
-	case pool != "":
-		return fmt.Sprintf("%s of pool %s", name, pool)
+	switch pool, instance := labels["pool"], labels["instance"]; { // an engine's has both
 	case instance != "":
 		return fmt.Sprintf("%s of %s of job %s", name, instance, labels["job"])
+	case pool != "":
+		return fmt.Sprintf("%s of pool %s", name, pool)
 	default:
 		return name
 	}
