@@ -46,6 +46,18 @@ type demandFinding struct {
 	Told bool `json:"told,omitempty"`
 }
 
+// key is the series' name for machines.
+func (g demandGrowth) key() string {
+	switch g.Name {
+	case demandTokens:
+		return "tokens"
+	case demandOccupancy:
+		return "occupancy"
+	default:
+		return "turnover"
+	}
+}
+
 // The series of D8, as they are told.
 const (
 	demandTokens    = "tokens per day"
@@ -69,10 +81,7 @@ func (d *demandDetector) Judge(w PoolWindow, firing time.Time) Verdict {
 		return v
 	}
 	v.Phase, v.Text = PhaseWatching, "growth per week: "+d.text(d.finding.Series)
-	for _, g := range d.finding.Series {
-		v.Value = max(v.Value, g.Slope)
-		v.Numbers = append(v.Numbers, Number{Name: "growth of " + g.Name, Value: math.Expm1(g.Slope), Unit: "ratio/week"})
-	}
+	v.Value, v.Numbers = d.numbers()
 	over := d.grown(d.finding.Series)
 	if d.finding.Told && firing.IsZero() || len(over) == 0 { // told already, and ended for want of data
 		v.Over = fmt.Sprintf("Pool %s: the demand no longer grows by more than %s a week: %s", w.pool.name, percent(math.Expm1(d.number("slope"))), v.Text)
@@ -82,6 +91,18 @@ func (d *demandDetector) Judge(w PoolWindow, firing time.Time) Verdict {
 	v.Active, v.Since = true, time.UnixMilli(d.finding.At).UTC()
 	d.tell(w, &v, over)
 	return v
+}
+
+// numbers are the growth of each series per week, the steepest first.
+func (d *demandDetector) numbers() (steepest float64, ns []Number) {
+	const unit = "ratio/week"
+	steepest = d.finding.Series[0].Slope
+	for _, g := range d.finding.Series {
+		steepest = max(steepest, g.Slope)
+		ns = append(ns, Number{Name: "growth_" + g.key(), Value: math.Expm1(g.Slope), Unit: unit})
+	}
+	head := []Number{{Name: "growth", Value: math.Expm1(steepest), Unit: unit}, {Name: "threshold", Value: math.Expm1(d.number("slope")), Unit: unit}}
+	return steepest, append(head, ns...)
 }
 
 // find judges the whole days; nil where they are too few.

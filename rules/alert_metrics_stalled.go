@@ -50,7 +50,7 @@ func (d *metricsStalled) Judge(w TargetWindow, _ time.Time) Verdict {
 	v := Verdict{
 		Phase: PhaseWatching, Value: same.Seconds(), Text: "the page changed " + spell(same) + " ago",
 		Over:    fmt.Sprintf("The metrics page of %s of job %s changes again", t.instance, t.job),
-		Numbers: []Number{{Name: "same", Value: same.Seconds(), Unit: "seconds"}, {Name: "requests_elsewhere", Value: requests, Unit: "requests"}},
+		Numbers: []Number{{Name: "same", Value: same.Seconds(), Unit: "seconds"}, {Name: "threshold", Value: window.Seconds(), Unit: "seconds"}, {Name: "requests_elsewhere", Value: requests, Unit: "requests"}},
 	}
 	if same < window {
 		return v

@@ -87,7 +87,7 @@ func (s *reprefillShare) numbers(w PoolWindow) []Number {
 		ns = append(ns, Number{Name: "long_prompt", Value: s.PromptBound, Unit: "tokens"}, Number{Name: "computed_again", Value: s.ComputedBound, Unit: "tokens"})
 	}
 	if ratio, calls, _, ok := s.told(w); ok {
-		ns = append(ns, Number{Name: "reprefill_share", Value: ratio, Unit: "ratio"}, Number{Name: "calls", Value: calls, Unit: "calls"})
+		ns = append(ns, Number{Name: "reprefill_share", Value: ratio, Unit: "ratio"}, Number{Name: "long_calls", Value: calls, Unit: "requests"})
 	}
 	if s.Baseline.valid() {
 		ns = append(ns, Number{Name: "usual_share", Value: s.Baseline.usual(), Unit: "ratio"},
