@@ -67,6 +67,7 @@ func (s *Store) Rounds(ctx context.Context, o RoundsOptions, sink func(*collecto
 	if s.opts.ReadOnly {
 		_, r.blocksEnd = blockSpan(s.opts.Dir)
 	}
+	r.points = make([]Point, 0, r.held) // what is not used costs no memory
 	defer func() { err = errors.Join(err, r.close()) }()
 	length := min(firstStretch, leastStretch*time.Duration(r.held))
 	for at := o.From; at.Before(o.To); {
