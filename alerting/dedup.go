@@ -2,6 +2,7 @@ package alerting
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"kvwatch/rules"
@@ -91,7 +92,7 @@ func texts(alerts []rules.Alert) []any {
 	out := make([]any, 0, 4*len(alerts))
 	for _, a := range alerts {
 		e := a.Evidence
-		out = append(out, a.Key(), a.State, a.Annotations, [...]string{e.Seen, e.Against, e.CauseText, e.Cost, e.Next, e.Confidence})
+		out = append(out, a.Key(), a.State, a.Annotations, [...]string{e.Seen, e.Against, e.CauseText, e.Cost, e.Next, e.Confidence, strings.Join(e.Events, "; ")})
 	}
 	return out
 }

@@ -191,7 +191,7 @@ func statements(a rules.Alert) []line {
 // details says what statements leave out.
 func details(a rules.Alert) []line {
 	e := a.Evidence
-	out := []line{{"Against", e.Against}, {"Or else", strings.Join(e.RunnersUp, "; ")}, {"How sure", e.Confidence}}
+	out := []line{{"Marks", strings.Join(e.Events, "; ")}, {"Against", e.Against}, {"Or else", strings.Join(e.RunnersUp, "; ")}, {"How sure", e.Confidence}}
 	// A description that is made of the evidence would say everything twice.
 	if d := a.Annotations["description"]; e.Seen != "" && !strings.Contains(d, e.Seen) {
 		out = append([]line{{"More", d}}, out...)

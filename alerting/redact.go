@@ -68,6 +68,10 @@ func clean(a rules.Alert) (out rules.Alert, changed []string) {
 	for i, s := range e.RunnersUp {
 		e.RunnersUp[i] = text("runners_up", s)
 	}
+	e.Events = slices.Clone(e.Events)
+	for i, s := range e.Events {
+		e.Events[i] = text("events", s)
+	}
 	// JSON has no way to write these, and a figure that is not known is left out.
 	e.Numbers = slices.DeleteFunc(slices.Clone(e.Numbers), func(n rules.Number) bool { return !finite(n.Value) })
 	if !finite(out.Value) {

@@ -171,6 +171,7 @@ func webhookAnnotations(a rules.Alert) map[string]string {
 		{"cost", a.Evidence.Cost},
 		{"next", a.Evidence.Next},
 		{"confidence", a.Evidence.Confidence},
+		{"events", strings.Join(a.Evidence.Events, "; ")},
 	}) {
 		out[l.name] = l.text
 	}

@@ -287,7 +287,7 @@ func (s *promServer) round(ctx context.Context, now time.Time) {
 		own = s.self.rounds.failed(why, now)
 		s.unknown(why)
 	} else {
-		s.show(ctx, seen, 0, now, s.reader.sink)
+		s.show(seen, 0, func(r *Round, _ pageInfo) { s.reader.sink(ctx, r) })
 		s.forget(ctx, seen)
 		own = s.self.rounds.well(now)
 	}
@@ -343,7 +343,7 @@ func (s *promServer) queries(ctx context.Context, timeout time.Duration, seen *p
 
 // show hands on a round for each target that has something new at the i-th
 // time of the answer.
-func (s *promServer) show(ctx context.Context, seen *promAnswer, i int, now time.Time, sink func(context.Context, *Round)) {
+func (s *promServer) show(seen *promAnswer, i int, sink func(*Round, pageInfo)) {
 	for _, id := range seen.inOrder(i) {
 		one := seen.targets[id]
 		if s.reader.taken(one.job, one.instance) {
@@ -362,7 +362,7 @@ func (s *promServer) show(ctx context.Context, seen *promAnswer, i int, now time
 		began := time.Now()
 		round, info := s.roundOf(t, one, i, time.UnixMilli(at).UTC(), up)
 		round.Duration = time.Since(began)
-		sink(ctx, round)
+		sink(round, info)
 		t.report(round, info, selfTold{}, false)
 	}
 }
@@ -387,6 +387,7 @@ func (s *promServer) target(id string, one *promSeen) *promTarget {
 	t := &promTarget{targetScraper: s.reader.newScraper(Target{
 		Labels:  labels.FromStrings(model.JobLabel, one.job, model.InstanceLabel, one.instance),
 		URL:     s.self.public.URL,
+		Source:  one.source,
 		Gateway: s.config.Gateway,
 	}, &ScrapeConfig{SampleLimit: s.config.SampleLimit})}
 	s.mu.Lock()

@@ -31,7 +31,9 @@ type promAnswer struct {
 // promSeen is what is known of one target.
 type promSeen struct {
 	job, instance string
-	lines         []promLine
+	// source is empty where only the page tells.
+	source string
+	lines  []promLine
 	// up and times are of `up`: its value and when it was scraped, in seconds.
 	up, times promValues
 	// twice says that more than one target has this job and instance.

@@ -37,7 +37,7 @@ func (p *Prometheus) Backfill(ctx context.Context, now, since time.Time, sink fu
 		if since.After(from) {
 			from = since
 		}
-		if err := s.backfill(ctx, from, now, sink); err != nil {
+		if err := s.backfill(ctx, from, now, func(r *Round, _ pageInfo) { sink(ctx, r) }); err != nil {
 			errs = append(errs, fmt.Errorf("prometheus_sources: filling history back from %s: %w", s.config.URL.Host, err))
 		}
 		if ctx.Err() != nil {
@@ -49,7 +49,7 @@ func (p *Prometheus) Backfill(ctx context.Context, now, since time.Time, sink fu
 
 // backfill asks for one stretch after another. Their length follows the number
 // of series, so that memory is bounded.
-func (s *promServer) backfill(ctx context.Context, from, until time.Time, sink func(context.Context, *Round)) error {
+func (s *promServer) backfill(ctx context.Context, from, until time.Time, sink func(*Round, pageInfo)) error {
 	step := time.Duration(s.config.Interval).Truncate(time.Millisecond)
 	// On whole steps: some servers move the start there by themselves.
 	start := from.Truncate(step).Add(step).UnixMilli()
@@ -69,8 +69,8 @@ func (s *promServer) backfill(ctx context.Context, from, until time.Time, sink f
 		if err != nil {
 			return err
 		}
-		for i, at := range seen.times {
-			s.show(ctx, seen, i, time.UnixMilli(at), sink)
+		for i := range seen.times {
+			s.show(seen, i, sink)
 		}
 		start = end + step.Milliseconds()
 		held := max(1, (backfillValues-seen.room)/steps) // series

@@ -68,6 +68,9 @@ type Evidence struct {
 	Next string `json:"next"`
 	// Confidence says how sure the finding is and why.
 	Confidence string `json:"confidence,omitempty"`
+	// Events quotes what operators told of around the onset: deploys,
+	// maintenance, notes.
+	Events []string `json:"events,omitempty"`
 	// Numbers holds the same figures for machines.
 	Numbers []Number `json:"numbers,omitempty"`
 }
@@ -106,4 +109,10 @@ type DetectorStatus struct {
 	// Text says in plain words where it stands: "learning, 3 of 6 hours".
 	Text    string   `json:"text"`
 	Numbers []Number `json:"numbers,omitempty"`
+	// Fires says when the alert fires, and For how long that must hold.
+	Fires string        `json:"fires"`
+	For   time.Duration `json:"-"`
+	// Past is how near it came over the last six hours, oldest first; empty
+	// where no number is held against a threshold.
+	Past []PastShare `json:"past,omitempty"`
 }

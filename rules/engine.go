@@ -56,6 +56,7 @@ type Engine struct {
 	// did not appear yet, by name and key.
 	remembered savedState
 	sessions   sessions
+	journal    *journal
 	started    time.Time
 	// own are the series that the engine makes itself, by their labels.
 	own map[alertCount]*output
@@ -118,9 +119,18 @@ func New(o Options) (*Engine, error) {
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
 	}
+	var skipped int
+	var errJournal error
 	e.remembered, err = loadState(o.StateFile)
+	e.journal, skipped, errJournal = openJournal(o.Journal)
+	if err := errors.Join(err, errJournal); err != nil {
+		return nil, err
+	}
+	if skipped > 0 {
+		e.logger.Warn("the journal of events has lines that cannot be read; they are skipped", "file", o.Journal, "lines", skipped)
+	}
 	e.watchFleet()
-	return e, err
+	return e, nil
 }
 
 // Observe takes what one scrape yielded into the windows. It keeps no slice of r.
@@ -255,7 +265,11 @@ func (e *Engine) record(n instant) {
 // judge asks all detectors.
 func (e *Engine) judge(n instant) {
 	for _, w := range e.allWatches() {
-		w.step(n.now, w.judge(n, w.firing()), e.opts.ExternalURL)
+		v := w.judge(n, w.firing())
+		if v.Active {
+			v.Evidence.Events = quotes(e.journal.events, w.pool(), w.onset(n.now, v), n.now)
+		}
+		w.step(n.now, v, e.opts.ExternalURL)
 	}
 	// What the state file told of and nothing came back for is over after a while.
 	if n.now.Sub(e.started) > resolvedKept {
@@ -407,7 +421,10 @@ func (e *Engine) accept(name string, now time.Time) error {
 	defer e.mu.Unlock()
 	p := e.pools[name]
 	if p == nil {
-		return fmt.Errorf("there is no pool %q: there are %s", name, list(slices.Sorted(maps.Keys(e.pools))))
+		return fmt.Errorf("there is no pool %q: %s", name, e.poolsThere())
+	}
+	if err := e.journal.add(Event{At: now, Pool: name, Kind: EventAccept}); err != nil {
+		return err
 	}
 	p.accept(now)
 	return nil

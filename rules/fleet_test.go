@@ -401,6 +401,62 @@ func TestAccept(t *testing.T) {
 	if usual := f.engine.pools["vllm/m"].excess.track().Baseline.usual(); math.Abs(usual-0.4) > 0.05 {
 		t.Errorf("the new normal is %.3f, want about 0.4", usual)
 	}
+	if told := f.engine.Events(testStart, f.now); len(told) != 1 || told[0].Kind != EventAccept || told[0].Pool != "vllm/m" {
+		t.Errorf("the journal holds %+v, want the accept", told)
+	}
+}
+
+// A deploy shortly before the onset is quoted in the alert, also after a
+// restart; one of another day is not.
+func TestAlertQuotesEvents(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := newFleet(t, 4, Options{StateFile: filepath.Join(dir, "rules.json"), Journal: filepath.Join(dir, "journal.jsonl")}).learned()
+	mark := func(text string) {
+		if err := f.engine.Mark(Event{Pool: "vllm/m", Kind: EventDeploy, Text: text}, f.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark("yesterday's")
+	f.run(2 * time.Hour)
+	mark("router 2.4")
+	f.run(10 * time.Minute)
+	f.all(0.6)
+	f.until(cacheCollapse, true, 30*time.Minute)
+	check := func(when string) {
+		t.Helper()
+		a := f.lastFired(cacheCollapse)
+		if len(a.Evidence.Events) != 1 || !strings.HasSuffix(a.Evidence.Events[0], "deploy: router 2.4") {
+			t.Errorf("%s it quotes %q", when, a.Evidence.Events)
+		}
+	}
+	check("at first")
+	if err := f.engine.Save(); err != nil {
+		t.Fatal(err)
+	}
+	f.start()
+	f.run(time.Minute)
+	check("after a restart")
+}
+
+// What a detector was in the last hours is kept by stretches of five minutes.
+func TestDetectorTellsItsPast(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 4, Options{}).learned()
+	f.all(0.4)
+	f.until(cacheCollapse, true, 30*time.Minute)
+	d := f.detector(cacheCollapse)
+	if len(d.Past) == 0 || len(d.Past) > pastBins || d.Fires == "" {
+		t.Fatalf("%d stretches, fires when %q", len(d.Past), d.Fires)
+	}
+	for i, p := range d.Past[1:] {
+		if step := p.At.Sub(d.Past[i].At); step != pastBin {
+			t.Errorf("a step of %s", step)
+		}
+	}
+	if last := d.Past[len(d.Past)-1]; last.Share < 1 {
+		t.Errorf("it fires at %.2f of its threshold", last.Share)
+	}
 }
 
 func TestOldIncidentBecomesTheNormal(t *testing.T) {

@@ -37,6 +37,8 @@ type Options struct {
 	// StateFile persists what detectors learned and which alerts are open; ""
 	// keeps it in memory only.
 	StateFile string
+	// Journal is the file that keeps the events; "" keeps them in memory only.
+	Journal string
 	// ExternalURL is where people reach kvwatch; it begins runbook_url and
 	// dashboard_url, without a slash at its end.
 	ExternalURL string

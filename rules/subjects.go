@@ -61,9 +61,11 @@ func (e *Engine) watchEngine(u *unit, subject labels.Labels) {
 		if a.Engine == nil {
 			return nil
 		}
-		return watchOver(a, s, subject, a.Engine(s), func(n instant) EngineWindow {
+		w := watchOver(a, s, subject, a.Engine(s), func(n instant) EngineWindow {
 			return EngineWindow{unitWindow: n.unit(u), pool: u.pool}
 		})
+		w.pool = func() string { return u.pool.name }
+		return w
 	})
 }
 
@@ -172,7 +174,9 @@ func (e *Engine) watchTarget(t *target) {
 		if a.Target == nil {
 			return nil
 		}
-		return watchOver(a, s, subject, a.Target(s), func(n instant) TargetWindow { return n.target(t) })
+		w := watchOver(a, s, subject, a.Target(s), func(n instant) TargetWindow { return n.target(t) })
+		w.pool = t.poolName
+		return w
 	})
 }
 

@@ -474,6 +474,16 @@ func (t *target) unitFor(engine, modelName string) *unit {
 	return u
 }
 
+// poolName is the pool of the target's engines, "" where they have none.
+func (t *target) poolName() string {
+	for _, u := range t.units {
+		if u.pool != nil {
+			return u.pool.name
+		}
+	}
+	return ""
+}
+
 // engines counts the engines on the page.
 func (t *target) engines() int {
 	n := 0

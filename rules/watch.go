@@ -28,8 +28,11 @@ type watch struct {
 	// something, else nil.
 	judge  func(n instant, firing time.Time) Verdict
 	keeper keeper
+	// pool names the pool that the subject is or is part of, "" where none.
+	pool func() string
 	watchState
 	verdict Verdict
+	past    past
 }
 
 // watchOver puts a detector over a subject, whose window at an Eval is window's.
@@ -37,6 +40,7 @@ func watchOver[W any](a Alerting, s settings, subject labels.Labels, d detector[
 	w := &watch{
 		rule: a, settings: s, subject: subject,
 		judge: func(n instant, firing time.Time) Verdict { return d.Judge(window(n), firing) },
+		pool:  func() string { return subject.Get("pool") },
 	}
 	w.keeper, _ = d.(keeper)
 	return w
@@ -91,9 +95,22 @@ func (w *watchState) firing() time.Time {
 	return w.Alert.FiredAt
 }
 
+// onset is when what an active verdict tells of began.
+func (w *watch) onset(now time.Time, v Verdict) time.Time {
+	switch {
+	case w.Alert != nil:
+		return w.Alert.ActiveAt
+	case !v.Since.IsZero():
+		return v.Since
+	default:
+		return now
+	}
+}
+
 // step moves the alert on by one verdict.
 func (w *watch) step(now time.Time, v Verdict, externalURL string) {
 	w.verdict = v
+	w.past.note(now, v.Numbers, w.settings.timeScale)
 	w.forget(now)
 	switch {
 	case v.Active:
@@ -243,7 +260,10 @@ func (w *watchState) alerts(to []Alert, pending bool) []Alert {
 
 // status says where the detector stands.
 func (w *watch) status() DetectorStatus {
-	s := DetectorStatus{Alert: w.rule.Name, Labels: w.subject.Map(), Phase: w.verdict.Phase, Text: w.verdict.Text, Numbers: w.verdict.Numbers}
+	s := DetectorStatus{
+		Alert: w.rule.Name, Labels: w.subject.Map(), Phase: w.verdict.Phase, Text: w.verdict.Text,
+		Numbers: w.verdict.Numbers, Past: slices.Clone(w.past.bins), Fires: w.rule.Help, For: w.settings.hold,
+	}
 	if w.Alert == nil {
 		return s
 	}

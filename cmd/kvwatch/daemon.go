@@ -95,12 +95,20 @@ func newDaemon(o daemonOptions) *daemon {
 		d.server.reload = d.reload
 	}
 	d.server.accept = func(pool string) error {
-		if d.server.page.Load() == nil {
-			return errors.New("kvwatch is still starting; try again in a few seconds")
-		}
-		return d.engine.Accept(pool, time.Now())
+		return d.whenStarted(func() error { return d.engine.Accept(pool, time.Now()) })
+	}
+	d.server.mark = func(e rules.Event) error {
+		return d.whenStarted(func() error { return d.engine.Mark(e, time.Now()) })
 	}
 	return d
+}
+
+// whenStarted does what needs the rules, once they are there.
+func (d *daemon) whenStarted(do func() error) error {
+	if d.server.page.Load() == nil {
+		return errors.New("kvwatch is still starting; try again in a few seconds")
+	}
+	return do()
 }
 
 // setGlobal takes what of the global block the daemon itself goes by.
@@ -162,7 +170,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 
 	if d.engine, err = rules.New(rules.Options{
 		Pools: c.Pools, Rules: c.Rules, ScrapeInterval: time.Duration(c.Global.ScrapeInterval),
-		Append: d.history.append, Dispatch: d.dispatch, StateFile: filepath.Join(d.o.StoragePath, "rules.json"),
+		Append: d.history.append, Dispatch: d.dispatch, StateFile: filepath.Join(d.o.StoragePath, "rules.json"), Journal: filepath.Join(d.o.StoragePath, "journal.jsonl"),
 		ExternalURL: d.o.ExternalURL, Logger: d.log.With("component", "rules"),
 	}); err != nil {
 		return err
@@ -189,7 +197,7 @@ func (d *daemon) openPage() error {
 		Version: versionString(), ExternalURL: d.o.ExternalURL, Demo: d.o.Demo, TimeScaleNote: d.o.TimeScaleNote,
 		Interval: time.Duration(d.o.Config.Global.ScrapeInterval),
 		Targets:  d.intake.targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools,
-		Sessions:  d.engine.Sessions,
+		Sessions:  d.engine.Sessions, Events: d.engine.Events,
 		Queryable: d.store.Queryable(), Now: time.Now, Logger: d.log.With("component", "web"), Runbooks: rules.Runbooks(),
 	})
 	if err != nil {

@@ -2,17 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"kvwatch/rules"
 )
 
 // server answers HTTP from the first moment: it is alive while it is still
@@ -23,6 +27,8 @@ type server struct {
 	reload func() error
 	// accept takes the present cache behaviour of a pool as its new normal.
 	accept func(pool string) error
+	// mark keeps an event that an operator told of.
+	mark func(rules.Event) error
 	// alive says whether the daemon's loop still ticks.
 	alive func() error
 	// ready says what is still missing, or nil.
@@ -44,6 +50,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /-/ready", healthHandler(s.ready, "kvwatch is ready."))
 	mux.HandleFunc("/-/reload", s.serveReload)
 	mux.HandleFunc("POST /api/v1/kvwatch/accept", s.serveAccept)
+	mux.HandleFunc("POST /api/v1/kvwatch/events", s.serveMark)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		page := s.page.Load()
 		if page == nil {
@@ -63,6 +70,30 @@ func (s *server) serveAccept(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintf(w, "Pool %s: what its cache does now is its new normal; it is learning again.\n", pool)
+}
+
+// mostEvent bounds the body of an event, in bytes.
+const mostEvent = 16 << 10
+
+func (s *server) serveMark(w http.ResponseWriter, r *http.Request) {
+	var e struct {
+		Pool  string    `json:"pool"`
+		Kind  string    `json:"kind"`
+		Text  string    `json:"text"`
+		Until time.Time `json:"until"`
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostEvent))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		http.Error(w, `the body is no event: `+err.Error()+`; send {"pool": "agents", "kind": "deploy", "text": "vLLM 0.33", "until": "2026-01-31T10:00:00Z"}, where pool ("" is all), text and until may be left out`,
+			http.StatusBadRequest)
+		return
+	}
+	if err := s.mark(rules.Event{Pool: e.Pool, Kind: e.Kind, Text: strings.TrimSpace(e.Text), Until: e.Until}); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	fmt.Fprintln(w, "Kept. It is drawn on the page and quoted in alerts of the next 30 minutes; it silences nothing.")
 }
 
 func healthHandler(check func() error, fine string) http.HandlerFunc {

@@ -33,7 +33,7 @@ type inspectOptions struct {
 	at          string
 	output      string
 	writeConfig bool
-	tokenFile   string
+	http        httpOptions
 	maxNumSeqs  int
 	maxInFlight int
 }
@@ -47,7 +47,7 @@ func inspectCommand(app *kingpin.Application) (string, action) {
 	cmd.Flag("at", "Moment at which the watch begins, in a recording or among saved pages: RFC 3339 or Unix time. Default: the watch ends with the last page.").StringVar(&o.at)
 	cmd.Flag("output", "Form of the result: text or json.").Default("text").EnumVar(&o.output, "text", "json")
 	cmd.Flag("write-config", "Print a configuration for what was found instead of the result.").BoolVar(&o.writeConfig)
-	cmd.Flag("bearer-token-file", "File with the key, which is sent to a server that asks for one (LiteLLM does).").StringVar(&o.tokenFile)
+	o.http.flags(cmd, "File with the key, which is sent to a server that asks for one (LiteLLM does).")
 	cmd.Flag("max-num-seqs", "The engines' --max-num-seqs, which no page tells.").IntVar(&o.maxNumSeqs)
 	cmd.Flag("max-in-flight", "Requests that the gateway may hold over all its workers, which no page tells.").IntVar(&o.maxInFlight)
 	return cmd.FullCommand(), func(ctx context.Context, stdout io.Writer) error {
@@ -77,6 +77,9 @@ type subject interface {
 func (o inspectOptions) run(ctx context.Context, stdout io.Writer, progress *progress) error {
 	if o.watch <= 0 {
 		return fmt.Errorf("--for is %s: give a time to watch, such as 8s", o.watch)
+	}
+	if _, err := o.http.client(true); err != nil {
+		return err
 	}
 	subjects, errs := o.subjects()
 	results := make([][]inspected, len(subjects))

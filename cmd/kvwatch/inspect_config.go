@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/prometheus/common/config"
+	"go.yaml.in/yaml/v3"
 
 	"kvwatch/collector"
 )
@@ -56,7 +60,9 @@ func inspectConfig(found []inspected) (string, error) {
 // configJob is one entry of scrape_configs.
 type configJob struct {
 	source, scheme, path, keyFile, params string
-	targets                               []string
+	// http are the lines of the HTTP client's settings.
+	http    []string
+	targets []string
 }
 
 // jobOf is the job that a target would be in; false for one of which too
@@ -79,10 +85,33 @@ func jobOf(f inspected) (configJob, bool, error) {
 		}
 		j.keyFile = file
 	}
+	if f.page.httpFile != "" {
+		var err error
+		if j.http, err = httpSettings(f.page.httpFile); err != nil {
+			return j, false, err
+		}
+	}
 	if len(f.page.params) > 0 {
 		j.params = "the parameters of the URL are left out here, as they may be secret: write them into params"
 	}
 	return j, true, nil
+}
+
+// httpSettings are the lines of a file's settings in an entry of a
+// configuration; secrets are not among them.
+func httpSettings(file string) ([]string, error) {
+	c := config.DefaultHTTPClientConfig
+	if err := readHTTPConfig(file, &c); err != nil {
+		return nil, err
+	}
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if hidden := bytes.Contains(text, []byte("<secret>")) || bytes.Contains(text, []byte(":xxxxx@")); hidden {
+		return []string{"# the settings of the HTTP client are left out here, as they hold secrets: write those of " + plain(file) + " here"}, nil
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n"), nil
 }
 
 // addJob puts the target into a job like its own, or begins one.
@@ -123,9 +152,7 @@ func (j configJob) write(b *strings.Builder, i int, jobs []configJob) {
 	if j.params != "" {
 		fmt.Fprintf(b, "    # %s\n", j.params)
 	}
-	if j.keyFile != "" {
-		fmt.Fprintf(b, "    authorization: {credentials_file: %q}\n", j.keyFile)
-	}
+	j.writeHTTP(b)
 	seen := map[string]bool{}
 	var targets []string
 	for _, t := range j.targets {
@@ -143,8 +170,16 @@ func (j configJob) write(b *strings.Builder, i int, jobs []configJob) {
 // writeServer writes an entry of prometheus_sources.
 func (j configJob) writeServer(b *strings.Builder) {
 	fmt.Fprintf(b, "  - url: %q\n", j.scheme+"://"+j.targets[0]+j.path)
+	j.writeHTTP(b)
+}
+
+// writeHTTP writes how the servers are reached.
+func (j configJob) writeHTTP(b *strings.Builder) {
 	if j.keyFile != "" {
 		fmt.Fprintf(b, "    authorization: {credentials_file: %q}\n", j.keyFile)
+	}
+	for _, line := range j.http {
+		fmt.Fprintf(b, "    %s\n", line)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +29,8 @@ const (
 	// deadTries is after how many failures in a row, and none before that was
 	// read, a server counts as dead.
 	deadTries = 3
+	// inspectAgent is how servers see the command.
+	inspectAgent = "kvwatch-inspect"
 )
 
 // inspectClock is the time that live watching goes by.
@@ -54,8 +55,9 @@ func wallClock() inspectClock {
 type livePage struct {
 	scheme, host, path string
 	params             url.Values
-	// keyFile is the file with the key, where the server asked for one.
-	keyFile string
+	// keyFile is the file with the key, where the server asked for one;
+	// httpFile holds the client's other settings.
+	keyFile, httpFile string
 	// server says that it is a Prometheus-compatible server, and path where its
 	// API begins.
 	server bool
@@ -126,18 +128,32 @@ func (l live) scrapeConfig(path string, keyed bool) (collector.ScrapeConfig, err
 	timeout := model.Duration(min(inspectTimeout, l.options.watch+inspectGrace))
 	c.ScrapeInterval, c.ScrapeTimeout = timeout, timeout
 	c.StaticConfigs = []*targetgroup.Group{{Targets: []model.LabelSet{{model.AddressLabel: model.LabelValue(l.address.Host)}}}}
-	switch {
-	case keyed:
-		file, err := filepath.Abs(l.options.tokenFile)
-		if err != nil {
-			return c, err
-		}
-		c.HTTPClientConfig.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: file}
-	case l.user != nil:
-		password, _ := l.user.Password()
-		c.HTTPClientConfig.BasicAuth = &config.BasicAuth{Username: l.user.Username(), Password: config.Secret(password)}
+	var err error
+	c.HTTPClientConfig, err = l.httpConfig(keyed)
+	return c, err
+}
+
+// httpConfig is the HTTP client's configuration; keyed sends the key.
+func (l live) httpConfig(keyed bool) (config.HTTPClientConfig, error) {
+	c, err := l.options.http.client(keyed)
+	if err != nil || keyed || l.user == nil {
+		return c, err
 	}
+	if hasCredentials(c) {
+		return c, fmt.Errorf("the URL and %s both hold credentials: give one", l.options.http.configFile)
+	}
+	password, _ := l.user.Password()
+	c.BasicAuth = &config.BasicAuth{Username: l.user.Username(), Password: config.Secret(password)}
 	return c, nil
+}
+
+// page is where the metrics, or the API, were found.
+func (l live) page(path string, keyed bool) livePage {
+	p := livePage{scheme: l.address.Scheme, host: l.address.Host, path: path, httpFile: l.options.http.configFile}
+	if keyed {
+		p.keyFile = l.options.http.tokenFile
+	}
+	return p
 }
 
 // attempt is one page that was tried.
@@ -157,11 +173,11 @@ func (l live) try(ctx context.Context, path string) (attempt, error) {
 		if err != nil {
 			return a, err
 		}
-		if a.prober, err = collector.NewProber(c, "kvwatch-inspect"); err != nil {
+		if a.prober, err = collector.NewProber(c, inspectAgent); err != nil {
 			return a, err
 		}
 		a.round, a.info = a.prober.Scrape(ctx, l.clock.now())
-		if a.round.State != collector.StateUnauthorised || a.keyed || l.options.tokenFile == "" {
+		if a.round.State != collector.StateUnauthorised || a.keyed || l.options.http.tokenFile == "" {
 			return a, nil
 		}
 		a.prober.Close()
@@ -178,7 +194,9 @@ func (l live) find(ctx context.Context) (attempt, error) {
 		if err != nil {
 			return a, err
 		}
-		if best.prober == nil || tells(a.round.State) > tells(best.round.State) {
+		// An error of a path says nothing of a server that answers at another.
+		astray := a.round.State == collector.StateDown && best.prober != nil && tells(best.round.State) > 0
+		if best.prober == nil || tells(a.round.State) > tells(best.round.State) && !astray {
 			if best.prober != nil {
 				best.prober.Close()
 			}
@@ -211,10 +229,11 @@ func tells(s collector.State) int {
 	}
 }
 
-// mayBePromServer says that a server is there, and has no page that is known.
+// mayBePromServer says that there may be a server that has no page which is
+// known: some answer any path that they do not know with an error of their own.
 func mayBePromServer(s collector.State) bool {
 	switch s {
-	case collector.StateNoMetrics, collector.StateNotMetrics, collector.StateNotFound, collector.StateUnauthorised, collector.StateRedirect:
+	case collector.StateNoMetrics, collector.StateNotMetrics, collector.StateNotFound, collector.StateUnauthorised, collector.StateRedirect, collector.StateDown:
 		return true
 	default:
 		return false
@@ -263,18 +282,20 @@ func (l live) inspect(ctx context.Context) ([]inspected, error) {
 	if report.State == collector.StateUnauthorised {
 		report.Advise(l.keyAdvice(a))
 	}
-	page := &livePage{scheme: l.address.Scheme, host: l.address.Host, path: a.path, params: l.address.Query()}
-	if a.keyed {
-		page.keyFile = l.options.tokenFile
-	}
-	return []inspected{{report, page}}, nil
+	page := l.page(a.path, a.keyed)
+	page.params = l.address.Query()
+	return []inspected{{report, &page}}, nil
 }
 
 func (l live) keyAdvice(a attempt) string {
-	if a.keyed {
-		return "the server refuses the key in " + l.options.tokenFile + ": use one that may read the metrics"
+	switch o := l.options.http; {
+	case a.keyed:
+		return "the server refuses the key in " + o.tokenFile + ": use one that may read the metrics"
+	case o.configFile != "":
+		return "the server refuses what " + o.configFile + " authorises with: use credentials that may read the metrics"
+	default:
+		return "the server wants a key: give the file that holds it with --bearer-token-file (LiteLLM's /metrics needs one by default), or other credentials with --http.config.file"
 	}
-	return "the server wants a key: give the file that holds it with --bearer-token-file (LiteLLM's /metrics needs one by default)"
 }
 
 // watch scrapes until the watch is over, or nothing is to be expected.

@@ -231,7 +231,7 @@ func TestInspectPrometheus(t *testing.T) {
 		t.Errorf("%v in:\n%s", err, written.String())
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"inspect", "--at=1000", url}, &out); err == nil || !strings.Contains(err.Error(), "a Prometheus-compatible server 3.1.0 that holds no series of vLLM or LiteLLM") {
+	if err := run(t.Context(), []string{"inspect", "--at=1000", url}, &out); err == nil || !strings.Contains(err.Error(), "kvwatch 3.1.0 that holds no series of vLLM or LiteLLM") {
 		t.Errorf("a server without such series: %v", err)
 	}
 }
@@ -319,7 +319,7 @@ func TestInspectFindsThePage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := &handClock{at: time.Now()}
-			r := watchLive(t, inspectOptions{watch: 3 * time.Second, tokenFile: test.keyFile}, serve(t, test.handler)+test.path, clock.clock())
+			r := watchLive(t, inspectOptions{watch: 3 * time.Second, http: httpOptions{tokenFile: test.keyFile}}, serve(t, test.handler)+test.path, clock.clock())
 			if r.State != test.state {
 				t.Errorf("%s (%s), expected %s", r.State, r.Reason, test.state)
 			}
@@ -350,7 +350,7 @@ func TestInspectKeepsTheKey(t *testing.T) {
 		}
 		fmt.Fprint(w, vllmPage)
 	}))
-	watchLive(t, inspectOptions{watch: 3 * time.Second, tokenFile: keyFile}, url, (&handClock{at: time.Now()}).clock())
+	watchLive(t, inspectOptions{watch: 3 * time.Second, http: httpOptions{tokenFile: keyFile}}, url, (&handClock{at: time.Now()}).clock())
 	mu.Lock()
 	defer mu.Unlock()
 	if len(sent) > 0 {

@@ -454,6 +454,21 @@ func TestReloadAndStop(t *testing.T) {
 		t.Errorf("accepting an unknown pool answered %q", res)
 	}
 
+	for body, want := range map[string]string{
+		`{"kind": "deploy", "text": "router 2.4"}`: "It is drawn on the page and quoted in alerts",
+		`{"kind": "deploy", "pool": "nobody"}`:     `there is no pool "nobody"`,
+		`{"kind": "party"}`:                        `kind is "party"`,
+		`{"kind": "deploy", "who": "me"}`:          "unknown field",
+		`deploy`:                                   "the body is no event",
+	} {
+		if res := p.send(t, "/api/v1/kvwatch/events", body); !strings.Contains(res, want) {
+			t.Errorf("the event %s is answered %q, want %q", body, res, want)
+		}
+	}
+	if body, err := p.get("/api/v1/kvwatch/events"); err != nil || strings.Count(body, `"kind"`) != 1 || !strings.Contains(body, "router 2.4") {
+		t.Errorf("the events are %s (%v), want the one that was fine", body, err)
+	}
+
 	p.signal(t, syscall.SIGTERM)
 	if err := p.wait(t); err != nil {
 		t.Errorf("SIGTERM: %v", err)
@@ -462,7 +477,12 @@ func TestReloadAndStop(t *testing.T) {
 
 func (p *process) post(t *testing.T, path string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+path, http.NoBody)
+	return p.send(t, path, "")
+}
+
+func (p *process) send(t *testing.T, path, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,11 +491,11 @@ func (p *process) post(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
+	answer, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(body)
+	return string(answer)
 }
 
 func TestSecondDaemonOnTheSameStorage(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-	commoncfg "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/discovery/targetgroup"
 
@@ -28,7 +27,7 @@ func recordCommand(app *kingpin.Application) (string, action) {
 	cmd.Flag("output", "Where to: an archive where the name ends in .tar.zst, else a directory. Default: kvwatch-recording-<time>.tar.zst.").StringVar(&r.output)
 	cmd.Flag("interval", "Time from one scrape of a target to the next.").Default("5s").DurationVar(&r.interval)
 	cmd.Flag("for", "How long to record; Ctrl-C ends it earlier, and leaves a whole recording.").Default("10m").DurationVar(&r.length)
-	cmd.Flag("bearer-token-file", "File with the key that the pages want.").StringVar(&r.tokenFile)
+	r.http.flags(cmd, "File with the key that the pages want.")
 	return cmd.FullCommand(), func(ctx context.Context, stdout io.Writer) error {
 		r.urls, r.progress = *urls, io.Discard
 		if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -44,7 +43,7 @@ type recording struct {
 	urls             []string
 	output           string
 	interval, length time.Duration
-	tokenFile        string
+	http             httpOptions
 	// progress is a terminal, or nothing.
 	progress io.Writer
 	// taken is told each round that was recorded; nil is nobody.
@@ -119,6 +118,10 @@ func (r recording) summary(stdout io.Writer, p collector.RecorderProgress, targe
 // scrapes are the configurations that the addresses stand for.
 func (r recording) scrapes() ([]collector.ScrapeConfig, error) {
 	var all []collector.ScrapeConfig
+	client, err := r.http.client(true)
+	if err != nil {
+		return nil, err
+	}
 	hosts := map[string]int{}
 	for i, raw := range r.urls {
 		if !strings.Contains(raw, "://") {
@@ -129,16 +132,14 @@ func (r recording) scrapes() ([]collector.ScrapeConfig, error) {
 			return nil, fmt.Errorf("address %d is no http:// or https:// address: write http://host:port/path", i+1)
 		}
 		if u.User != nil {
-			return nil, fmt.Errorf("address %d holds user info: give a key with --bearer-token-file", i+1)
+			return nil, fmt.Errorf("address %d holds user info: give a key with --bearer-token-file, or a password with --http.config.file", i+1)
 		}
 		c := collector.DefaultScrapeConfig()
 		c.JobName, c.Scheme, c.Params = fmt.Sprintf("address %d", i+1), u.Scheme, u.Query()
 		if u.Path != "" && u.Path != "/" {
 			c.MetricsPath = u.Path
 		}
-		if r.tokenFile != "" {
-			c.HTTPClientConfig.Authorization = &commoncfg.Authorization{Type: "Bearer", CredentialsFile: r.tokenFile}
-		}
+		c.HTTPClientConfig = client
 		target := model.LabelSet{model.AddressLabel: model.LabelValue(u.Host)}
 		if hosts[u.Host]++; hosts[u.Host] > 1 { // another page of the same host
 			target[model.InstanceLabel] = model.LabelValue(u.Host + u.Path)

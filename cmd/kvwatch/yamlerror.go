@@ -12,12 +12,14 @@ import (
 )
 
 // errorLine finds the line that the YAML library names, errorField an unknown
-// key, and errorQuoted the offending value that most errors quote.
+// key, errorAddress what is no address, and may hold credentials, and
+// errorQuoted the offending value that most errors quote.
 var (
-	errorLine   = regexp.MustCompile(`line (\d+): (.*)`)
-	errorField  = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	errorType   = regexp.MustCompile(`cannot unmarshal !!(\S+) (?:` + "`" + `(.*?)` + "`" + ` )?into .+`)
-	errorQuoted = regexp.MustCompile(`"([^"]+)"`)
+	errorLine    = regexp.MustCompile(`line (\d+): (.*)`)
+	errorField   = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	errorAddress = regexp.MustCompile(`parse "(?:[^"\\]|\\.)*": .*`)
+	errorType    = regexp.MustCompile(`cannot unmarshal !!(\S+) (?:` + "`" + `(.*?)` + "`" + ` )?into .+`)
+	errorQuoted  = regexp.MustCompile(`"([^"]+)"`)
 )
 
 // decodeYAML decodes src strictly into out and returns the document, by which
@@ -53,7 +55,7 @@ func locate(file string, doc *yaml.Node, err error) error {
 }
 
 func locateOne(file string, doc *yaml.Node, msg string) error {
-	msg = strings.TrimPrefix(msg, "yaml: ")
+	msg = errorAddress.ReplaceAllString(strings.TrimPrefix(msg, "yaml: "), "is no address: write http://host:port/path, and credentials under keys of their own")
 	line, rest, token := reword(msg)
 	n := doc
 	if line == 0 {

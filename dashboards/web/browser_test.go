@@ -104,6 +104,8 @@ func TestBrowserShowsTheIncident(t *testing.T) {
 		"Targets that are not up (2)",
 		"401 from http://vllm-4:8000/metrics: the page wants credentials",
 		"learning, 3 of 6 hours",
+		"Take it as the new normal",
+		"Told by people", "2 events within 24 h", "router 2.4 &lt;b&gt;", "switch replaced (until 15:30)",
 	)
 	words := text(dom)
 	for _, want := range []string{
@@ -149,6 +151,15 @@ func TestBrowserShowsTheQuietFleet(t *testing.T) {
 	if strings.Contains(dom, "alerts firing") {
 		t.Error("the page shows an alert where there is none")
 	}
+}
+
+// A link to ?why= opens the detector's panel: what makes it fire, and how near
+// it came.
+func TestBrowserExplainsADetector(t *testing.T) {
+	t.Parallel()
+	o := quiet(newFixture(t, time.Minute).options())
+	holds(t, browse(t, serve(t, o).URL+"/?why=PrefixCacheCollapse"), `aria-expanded="true"`,
+		"<b>Fires when: </b>A pool computes prompts again. It must hold for 2 min.", "excess prompts", "Share of the threshold (dashed)", "highest 108 %")
 }
 
 func TestBrowserShowsNothingYet(t *testing.T) {

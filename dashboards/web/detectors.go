@@ -14,13 +14,14 @@ import (
 // detectorView is a detector's status with how far it is from firing.
 type detectorView struct {
 	rules.DetectorStatus
-	Runbook string `json:"runbook,omitempty"`
+	ForSeconds float64 `json:"for_seconds"`
+	Runbook    string  `json:"runbook,omitempty"`
 }
 
 func (p *page) detectorViews(statuses []rules.DetectorStatus) []detectorView {
 	views := make([]detectorView, 0, len(statuses))
 	for _, s := range statuses {
-		v := detectorView{DetectorStatus: s}
+		v := detectorView{DetectorStatus: s, ForSeconds: s.For.Seconds()}
 		if _, ok := p.runbooks[s.Alert]; ok {
 			v.Runbook = "runbooks/" + s.Alert
 		}
@@ -32,29 +33,46 @@ func (p *page) detectorViews(statuses []rules.DetectorStatus) []detectorView {
 	return views
 }
 
+// withoutPast leaves the past to explain: there may be thousands of detectors.
+func withoutPast(views []detectorView) []detectorView {
+	for i := range views {
+		views[i].Past = nil
+	}
+	return views
+}
+
 // explanation is the answer of /api/v1/kvwatch/explain.
 type explanation struct {
 	Detectors []detectorView `json:"detectors"`
 	Alerts    []alertView    `json:"alerts"`
 }
 
-// explain tells where the detectors of an alert or of a pool stand, also when nothing fires.
+// explain tells where the detectors stand, also when nothing fires: those of an
+// alert (alert=), of a subject (pool=, job=, instance=, engine=), or all.
 func (p *page) explain(w http.ResponseWriter, r *http.Request) {
-	alert, pool := r.FormValue("alert"), r.FormValue("pool")
+	alert := r.FormValue("alert")
+	about := func(name string, labels map[string]string) bool {
+		for _, label := range []string{"pool", "job", "instance", "engine"} {
+			if asked := r.FormValue(label); asked != "" && labels[label] != asked {
+				return false
+			}
+		}
+		return alert == "" || alert == name
+	}
 	out := explanation{Detectors: []detectorView{}, Alerts: []alertView{}}
 	for _, v := range p.detectorViews(p.o.Detectors()) {
-		if (alert == "" || v.Alert == alert) && (pool == "" || v.Labels["pool"] == pool) {
+		if about(v.Alert, v.Labels) {
 			out.Detectors = append(out.Detectors, v)
 		}
 	}
 	for _, a := range p.o.Alerts() {
-		if (alert == "" || a.Name == alert) && (pool == "" || a.Labels["pool"] == pool) {
+		if about(a.Name, a.Labels) {
 			out.Alerts = append(out.Alerts, p.alertView(a))
 		}
 	}
-	if len(out.Detectors) == 0 && len(out.Alerts) == 0 && (alert != "" || pool != "") {
+	if len(out.Detectors) == 0 && len(out.Alerts) == 0 && r.Form.Encode() != "" {
 		p.failure(w, http.StatusNotFound, "not_found",
-			fmt.Sprintf("no detector of alert %q and pool %q; without alert= and pool= all are listed", alert, pool))
+			fmt.Sprintf("no detector has %s; without parameters all are listed", r.Form.Encode()))
 		return
 	}
 	p.success(w, out)

@@ -3,6 +3,7 @@ package web
 import (
 	"log/slog"
 	"math"
+	"slices"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -55,6 +56,7 @@ func (f *fixture) options() Options {
 		Detectors: fixtureDetectors,
 		Pools:     fixturePools,
 		Sessions:  fixtureSessions,
+		Events:    fixtureEvents,
 		Queryable: f.store.Queryable(),
 		Now:       func() time.Time { return fixtureNow },
 		Logger:    slog.New(slog.DiscardHandler),
@@ -395,11 +397,24 @@ func fixtureAlerts() []rules.Alert {
 	}
 }
 
+// fixtureEvents are a deploy shortly before the collapse, a note and a
+// maintenance that lasts.
+func fixtureEvents(from, to time.Time) []rules.Event {
+	all := []rules.Event{
+		{At: fixtureNow.Add(-30 * time.Hour), Kind: rules.EventNote, Text: "too old to show"},
+		{At: fixtureNow.Add(-26 * time.Minute), Pool: "agents", Kind: rules.EventDeploy, Text: "router 2.4 <b>"},
+		{At: fixtureNow.Add(-5 * time.Minute), Kind: rules.EventMaintenance, Text: "switch replaced", Until: fixtureNow.Add(time.Hour)},
+	}
+	return slices.DeleteFunc(all, func(e rules.Event) bool { return e.At.Before(from) || e.At.After(to) })
+}
+
 func fixtureDetectors() []rules.DetectorStatus {
 	status := func(alert, pool, phase, text string, s float64) rules.DetectorStatus {
 		return rules.DetectorStatus{
 			Alert: alert, Labels: map[string]string{"pool": pool}, Phase: phase, Text: text,
 			Numbers: []rules.Number{{Name: "excess_prompts", Value: s, Unit: "prompts"}, {Name: "threshold_prompts", Value: 40, Unit: "prompts"}},
+			Fires:   "A pool computes prompts again.", For: 2 * time.Minute,
+			Past: []rules.PastShare{{At: fixtureNow.Add(-2 * time.Hour), Share: 0.1}, {At: fixtureNow.Add(-time.Hour), Share: 0.02}, {At: fixtureNow, Share: s / 40}},
 		}
 	}
 	plain := status("QueueGrowing", "models/chat", "watching", "nothing waits", 0)

@@ -31,6 +31,8 @@ type fleet struct {
 	// Sessions is what the gateways' logs of calls tell beside the series of the
 	// pools; pools without a logged call are not in it.
 	Sessions []rules.PoolSessions `json:"sessions"`
+	// Events are those of the last day.
+	Events []rules.Event `json:"events"`
 }
 
 // values holds an owner's series by short name: the part after kvwatch_ or
@@ -93,9 +95,10 @@ func (p *page) fleetNow() fleet {
 		Note:            p.o.TimeScaleNote,
 		Targets:         summarise(targets),
 		Alerts:          p.alertLists(),
-		Detectors:       p.detectorViews(p.o.Detectors()),
+		Detectors:       withoutPast(p.detectorViews(p.o.Detectors())),
 		Pools:           sortedBy(b.pools, func(v *poolView) string { return v.Name }),
 		Unpooled:        b.unpooled,
+		Events:          p.o.Events(now.Add(-eventsShown), now),
 		Gateways:        sortedBy(b.gateways, func(g *gatewayView) string { return g.Job + "\xff" + g.Instance }),
 		Sessions:        append([]rules.PoolSessions{}, p.o.Sessions()...), // never null
 	}

@@ -46,6 +46,8 @@ type Options struct {
 	Detectors func() []rules.DetectorStatus
 	Pools     func() []rules.PoolStatus
 	Sessions  func() []rules.PoolSessions
+	// Events gives the events of the time between; the same holds for it.
+	Events func(from, to time.Time) []rules.Event
 
 	// Queryable answers the charts' queries.
 	Queryable storage.Queryable
@@ -66,8 +68,8 @@ type page struct {
 // New makes the handler of the page and its API. It fails when a function is
 // missing, the external URL is no address or a runbook cannot be read.
 func New(o Options) (http.Handler, error) {
-	if o.Targets == nil || o.Recorded == nil || o.Alerts == nil || o.Detectors == nil || o.Pools == nil || o.Sessions == nil {
-		return nil, errors.New("web: Targets, Recorded, Alerts, Detectors, Pools and Sessions must be set")
+	if o.Targets == nil || o.Recorded == nil || o.Alerts == nil || o.Detectors == nil || o.Pools == nil || o.Sessions == nil || o.Events == nil {
+		return nil, errors.New("web: Targets, Recorded, Alerts, Detectors, Pools, Sessions and Events must be set")
 	}
 	if o.Queryable == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: Queryable, Now and Logger must be set")
@@ -108,6 +110,7 @@ func (p *page) routes() *http.ServeMux {
 	mux.HandleFunc("GET /api/v1/rules", p.rules)
 	mux.HandleFunc("GET /api/v1/kvwatch/fleet", p.fleet)
 	mux.HandleFunc("GET /api/v1/kvwatch/explain", p.explain)
+	mux.HandleFunc("GET /api/v1/kvwatch/events", p.events)
 	return mux
 }
 

@@ -256,6 +256,7 @@ func TestExplain(t *testing.T) {
 		{"?alert=PrefixCacheCollapse", http.StatusOK, 2, 1},
 		{"?pool=models/chat", http.StatusOK, 3, 0},
 		{"?alert=PrefixCacheCollapse&pool=models/chat", http.StatusOK, 1, 0},
+		{"?job=vllm&instance=vllm-1:8000", http.StatusOK, 1, 0},
 		{"?alert=NoSuchAlert", http.StatusNotFound, 0, 0},
 	}
 	for _, tt := range tests {
@@ -267,6 +268,52 @@ func TestExplain(t *testing.T) {
 		if resp.StatusCode != tt.status || len(answer.Data.Detectors) != tt.detectors || len(answer.Data.Alerts) != tt.alerts {
 			t.Errorf("explain%s = %d with %d detectors and %d alerts, want %d, %d, %d", tt.query,
 				resp.StatusCode, len(answer.Data.Detectors), len(answer.Data.Alerts), tt.status, tt.detectors, tt.alerts)
+		}
+	}
+}
+
+// TestPastIsForExplain: what was in the last hours is told of the detectors
+// that are asked for, and left out of the answer that the page asks for again
+// and again.
+func TestPastIsForExplain(t *testing.T) {
+	t.Parallel()
+	s := serve(t, newFixture(t, time.Minute).options())
+	for path, want := range map[string]bool{"/api/v1/kvwatch/explain?alert=PrefixCacheCollapse": true, "/api/v1/kvwatch/fleet": false} {
+		_, body := request(t, http.MethodGet, s.URL+path, nil)
+		if strings.Contains(body, `"past"`) != want {
+			t.Errorf("%s tells of the past: %v, want %v", path, !want, want)
+		}
+		if !strings.Contains(body, `"for_seconds":120`) {
+			t.Errorf("%s does not say how long it must hold", path)
+		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	s := serve(t, newFixture(t, time.Minute).options())
+	at := func(ago time.Duration) string { return fixtureNow.Add(-ago).UTC().Format(time.RFC3339) }
+	tests := []struct {
+		query  string
+		status int
+		events int
+	}{
+		{"", http.StatusOK, 2},
+		{"?from=" + at(48*time.Hour), http.StatusOK, 3},
+		{"?from=" + at(time.Hour) + "&to=" + at(10*time.Minute), http.StatusOK, 1},
+		{"?from=yesterday", http.StatusBadRequest, 0},
+		{"?to=tomorrow", http.StatusBadRequest, 0},
+	}
+	for _, tt := range tests {
+		resp, body := request(t, http.MethodGet, s.URL+"/api/v1/kvwatch/events"+tt.query, nil)
+		var answer struct {
+			Data struct{ Events []rules.Event }
+		}
+		if err := json.Unmarshal([]byte(body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != tt.status || len(answer.Data.Events) != tt.events {
+			t.Errorf("events%s = %d with %d, want %d with %d", tt.query, resp.StatusCode, len(answer.Data.Events), tt.status, tt.events)
 		}
 	}
 }
@@ -358,7 +405,7 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"no pools":     {func(o *Options) { o.Pools = nil }, "Pools must be set"},
+		"no pools":     {func(o *Options) { o.Pools = nil }, "Sessions and Events must be set"},
 		"no clock":     {func(o *Options) { o.Now = nil }, "Now and Logger must be set"},
 		"bad address":  {func(o *Options) { o.ExternalURL = "kvwatch.example.com" }, "give a whole address"},
 		"bad runbooks": {func(o *Options) { o.Runbooks = fstest.MapFS{"A.md": {Mode: 0o644 | 1<<31}} }, "read the runbook A.md"},

@@ -61,6 +61,7 @@ function evidence(alert) {
   return h("div", { class: "evidence" },
     h("dl", null,
       row("What was seen", e.seen),
+      row("Told by people", e.events?.join("; ")),
       row("Against", e.against),
       row("Likely cause", e.cause_text || words(e.cause)),
       e.runners_up?.length > 0 && row("Also possible", h("ul", null, e.runners_up.map((r) => h("li", null, r))))),
@@ -68,8 +69,14 @@ function evidence(alert) {
       h("div", { class: "next" }, h("dt", null, "Next step"), h("dd", null, e.next, " ",
         alert.runbook && h("a", { href: alert.runbook }, "Runbook"))),
       row("Cost", e.cost),
-      row("Confidence", e.confidence)));
+      row("Confidence", e.confidence)),
+    alert.pool && learned.includes(alert.alertname) && h("p", { class: "normal" },
+      "If this is how the pool is from now on: ",
+      h("button", { type: "button", "data-action": "accept", "data-pool": alert.pool }, "Take it as the new normal")));
 }
+
+// learned are the alerts that hold a pool against what it was learned to be.
+const learned = ["PrefixCacheCollapse", "PrefixCacheMissRising", "PrefixCacheDrift", "ReprefillShareHigh"];
 
 function line(alert, now) {
   const end = alert.resolved_at;

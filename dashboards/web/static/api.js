@@ -21,6 +21,26 @@ async function get(path, parameters) {
   return body.data;
 }
 
+// post sends a change, and returns what the daemon says of it.
+async function post(path, body) {
+  const answer = await fetch(path, {
+    method: "POST", signal: AbortSignal.timeout(patience), body: body && JSON.stringify(body),
+    headers: body ? { "Content-Type": "application/json" } : {},
+  });
+  const text = (await answer.text()).trim();
+  if (!answer.ok) throw new Error(text || `kvwatch answered ${answer.status}`);
+  return text;
+}
+
+// accept takes what a pool's cache does now as its new normal.
+export const accept = (pool) => post(`api/v1/kvwatch/accept?${new URLSearchParams({ pool })}`);
+
+// mark tells of a deploy, of maintenance, or of something to note.
+export const mark = (event) => post("api/v1/kvwatch/events", event);
+
+// explain asks where the detectors of an alert stand, with their last hours.
+export const explain = (alert, labels) => get("api/v1/kvwatch/explain", { alert, ...labels });
+
 // fleet asks for everything that the page shows now.
 export const fleet = () => get("api/v1/kvwatch/fleet");
 

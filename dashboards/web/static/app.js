@@ -2,8 +2,9 @@
 // daemon says.
 import * as api from "./api.js";
 import { alerts } from "./alerts.js";
-import { detectors } from "./detectors.js";
+import { detectorKey, detectors } from "./detectors.js";
 import { h, icon, show } from "./dom.js";
+import { events } from "./events.js";
 import { ago, duration, plural, zone } from "./format.js";
 import { gateways } from "./gateways.js";
 import { PoolCharts } from "./poolcharts.js";
@@ -20,6 +21,7 @@ const state = {
   recent: {},
   seconds: 0, // how far back the charts look; 0 until the first answer
   view: { open: new Set(), whole: new Set(), window: "5m" },
+  why: new Map(), // by detector whose panel is open: what explain said, or null
   charts: new Map(), // by the element that holds them
   troubles: new Map(), // what does not work now, in words, by what it concerns
   next: 0,
@@ -46,10 +48,13 @@ window.addEventListener("unhandledrejection", (e) => failed(e.reason));
 async function refresh() {
   clearTimeout(state.next);
   if (await askFleet()) {
-    if (!state.seconds) choose(fleetRange(state.fleet));
+    if (!state.seconds) {
+      choose(fleetRange(state.fleet));
+      openAsked();
+    }
     render();
     try {
-      await Promise.all([drawCharts(), askRecent()]);
+      await Promise.all([drawCharts(), askRecent(), ...[...state.why.keys()].map(askWhy)]);
       trouble("history", null);
     } catch (e) {
       trouble("history", `The charts cannot be drawn: ${e.message}.`);
@@ -62,6 +67,12 @@ async function refresh() {
 // fleetRange is how far back the charts look at first: a demo has no past.
 function fleetRange(fleet) {
   return fleet.demo ? 900 : 3600;
+}
+
+// openAsked opens the panels of the detectors that the address asks for: ?why=<alert>.
+function openAsked() {
+  const alert = new URLSearchParams(location.search).get("why");
+  for (const d of state.fleet.detectors) if (d.alertname === alert) state.why.set(detectorKey(d), null);
 }
 
 // choose sets how far back the charts look.
@@ -92,6 +103,26 @@ async function askRecent() {
   render();
 }
 
+// askWhy asks for the panel of a detector.
+async function askWhy(key) {
+  const [alert, labels] = JSON.parse(key);
+  const { detectors: found } = await api.explain(alert, labels);
+  if (!state.why.has(key)) return; // closed meanwhile
+  state.why.set(key, found.find((d) => detectorKey(d) === key) ?? null);
+  render();
+}
+
+// change asks the daemon for a change, and says what came of it.
+async function change(doing) {
+  try {
+    place("said").textContent = await doing();
+    trouble("change", null);
+    await refresh();
+  } catch (e) {
+    trouble("change", `${e.message}.`);
+  }
+}
+
 function render() {
   const { fleet, view } = state;
   const range = duration(state.seconds);
@@ -102,12 +133,13 @@ function render() {
   if (fleet.demo) show(place("demo"), icon("info"), h("span", null, fleet.note ? `Demo: simulated fleet, rules run ${fleet.note}.` : "Demo: simulated fleet."));
   // While nothing fires, the distance from firing is what there is to see.
   const quiet = fleet.alerts.firing.length === 0;
-  show(place("alerts"), alerts(fleet), quiet && detectors(fleet));
+  show(place("alerts"), alerts(fleet), quiet && detectors(fleet, state.why));
   show(place("pools"), pools(fleet, state.recent, view));
   show(place("sessions"), sessions(fleet));
   show(place("gateways"), gateways(fleet, state.recent, range));
   show(place("targets"), targets(fleet, view));
-  show(place("detectors"), !quiet && detectors(fleet));
+  show(place("detectors"), !quiet && detectors(fleet, state.why));
+  show(place("events"), events(fleet));
   show(place("foot"), h("span", null, `Times are in ${zone()}. Refreshes every ${duration(fleet.interval_seconds)}. A dash is a value that is not known; `,
     "open a row or point at it for the reason. Dotted marks on bars show the usual. "),
   h("a", { href: "metrics" }, "/metrics"), " ", h("a", { href: "api/v1/kvwatch/fleet" }, "JSON"));
@@ -172,8 +204,31 @@ const actions = {
   whole(element) {
     toggle(state.view.whole, element.dataset.owner);
   },
+  why(element) {
+    const key = element.dataset.detector;
+    if (state.why.delete(key)) return;
+    state.why.set(key, null);
+    askWhy(key).catch((e) => trouble("history", `The detector cannot be explained: ${e.message}.`));
+  },
+  accept(element) {
+    const { pool } = element.dataset;
+    const sure = confirm(`Take what the prefix cache of pool ${pool} does now as its new normal?\n\nIts cache alerts end, and it stays silent until it has learned anew (6 hours of traffic).`);
+    if (sure) change(() => api.accept(pool));
+  },
   theme() {
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : document.addEventListener("submit", (event) => {
+  if (!event.target.matches("[data-mark]")) return;
+  event.preventDefault();
+  const form = event.target;
+  const { kind, pool, text } = Object.fromEntries(new FormData(form));
+  change(async () => {
+    const said = await api.mark({ kind, pool, text });
+    form.reset();
+    return said;
+  });
+});
+
+matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
     try {
       localStorage.setItem("kvwatch-theme", root.dataset.theme);

@@ -104,5 +104,23 @@ function spansOf(pool, fleet, window) {
       name: [a.alertname, words(a.evidence.cause)].filter(Boolean).join(": "),
     }))
     .filter((s) => s.to > window.end - window.seconds)
-    .sort((a, b) => (a.severity === "critical") - (b.severity === "critical") || b.from - a.from);
+    .sort((a, b) => (a.severity === "critical") - (b.severity === "critical") || b.from - a.from)
+    .concat(eventSpans(pool, fleet, window));
+}
+
+// mostEvents is how many events of the window are drawn, the newest.
+const mostEvents = 3;
+
+// eventSpans lists what people told of the pool; most have no length.
+function eventSpans(pool, fleet, window) {
+  return fleet.events
+    .filter((e) => !e.pool || e.pool === pool)
+    .map((e) => ({
+      from: Date.parse(e.at) / 1000,
+      to: Math.min(Date.parse(e.until ?? e.at), Date.parse(fleet.now)) / 1000,
+      severity: "event",
+      name: [e.kind, e.text].filter(Boolean).join(": ").slice(0, 40),
+    }))
+    .filter((s) => s.to > window.end - window.seconds)
+    .slice(-mostEvents);
 }
