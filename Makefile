@@ -22,7 +22,7 @@ demo: ## the daemon on a simulated fleet with an incident, nothing to set up
 	$(GO) run ./cmd/kvwatch demo
 
 .PHONY: build
-build: ## static binaries in bin/
+build: ## static binaries in bin/; TAGS=kubernetes has Kubernetes discovery too
 	deploy/ci/build '$(VERSION)' bin/ ./cmd/...
 	@ls -l bin/
 
@@ -38,12 +38,14 @@ setup: ## what the tests need beside Go (gcc, chromium), by apt-get and only whe
 vet:
 	$(call step,go vet)
 	$(GO) vet -tags slow ./...
+	$(GO) vet -tags slow,kubernetes ./collector
 
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml; gofumpt and goimports are part of it
 	$(call step,golangci-lint)
 	$(TOOL) golangci-lint config verify
 	$(TOOL) golangci-lint run ./...
+	$(TOOL) golangci-lint run --build-tags slow,kubernetes ./collector
 
 .PHONY: fmt
 fmt: ## gofumpt and goimports over everything
@@ -53,11 +55,14 @@ fmt: ## gofumpt and goimports over everything
 test-race: ## the tests alone, with the race detector
 	$(call step,go test -race)
 	$(TESTS) -- -race -count=1 -timeout 20m ./...
+	$(call step,go test -tags kubernetes)
+	@# The race detector would compile the Kubernetes client a second time: make slow does.
+	$(TESTS) -- -count=1 -timeout 20m -tags kubernetes -run Kubernetes ./collector
 
 .PHONY: slow
-slow: setup ## everything, what takes long too (build tag slow), three times in random order
-	$(call step,go test -race -tags slow)
-	$(TESTS) -- -race -tags slow -count=3 -shuffle=on -timeout 90m ./...
+slow: setup ## everything, what takes long too (build tag slow), as the image is built, three times in random order
+	$(call step,go test -race with the tags slow and kubernetes)
+	$(TESTS) -- -race -tags slow,kubernetes -count=3 -shuffle=on -timeout 90m ./...
 
 .PHONY: bench
 bench: ## all benchmarks, with allocations

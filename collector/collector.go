@@ -218,6 +218,9 @@ func (c *Collector) build(g GlobalConfig, scrapes []ScrapeConfig) ([]*job, error
 				return nil, fmt.Errorf("%s: http_sd_configs: %w", j.config.where(), err)
 			}
 		}
+		if err := j.config.KubernetesSDConfigs.check(); err != nil {
+			return nil, fmt.Errorf("%s: kubernetes_sd_configs: %w", j.config.where(), err)
+		}
 		if o := old[j.config.JobName]; o != nil && reflect.DeepEqual(o.config.HTTPClientConfig, j.config.HTTPClientConfig) {
 			j.client = o.client // keeps its open connections
 		} else {

@@ -118,11 +118,13 @@ type ScrapeConfig struct {
 	// Recordings are played where the source is SourceRecording.
 	Recordings []RecordingConfig `yaml:"recordings,omitempty"`
 
-	StaticConfigs  []*targetgroup.Group `yaml:"static_configs,omitempty"`
-	FileSDConfigs  []*file.SDConfig     `yaml:"file_sd_configs,omitempty"`
-	HTTPSDConfigs  []*httpsd.SDConfig   `yaml:"http_sd_configs,omitempty"`
-	DNSSDConfigs   []*dns.SDConfig      `yaml:"dns_sd_configs,omitempty"`
-	RelabelConfigs []*relabel.Config    `yaml:"relabel_configs,omitempty"`
+	StaticConfigs []*targetgroup.Group `yaml:"static_configs,omitempty"`
+	FileSDConfigs []*file.SDConfig     `yaml:"file_sd_configs,omitempty"`
+	HTTPSDConfigs []*httpsd.SDConfig   `yaml:"http_sd_configs,omitempty"`
+	DNSSDConfigs  []*dns.SDConfig      `yaml:"dns_sd_configs,omitempty"`
+	// KubernetesSDConfigs are refused by a build without the tag kubernetes.
+	KubernetesSDConfigs KubernetesSDConfigs `yaml:"kubernetes_sd_configs,omitempty"`
+	RelabelConfigs      []*relabel.Config   `yaml:"relabel_configs,omitempty"`
 
 	// HTTPClientConfig holds credentials, TLS and proxy.
 	HTTPClientConfig config.HTTPClientConfig `yaml:",inline"`
@@ -162,6 +164,7 @@ func (c *ScrapeConfig) SetDirectory(dir string) {
 	for _, sd := range c.HTTPSDConfigs {
 		sd.HTTPClientConfig.SetDirectory(dir)
 	}
+	c.KubernetesSDConfigs.setDirectory(dir)
 	for i := range c.Recordings {
 		c.Recordings[i].Path = config.JoinDir(dir, c.Recordings[i].Path)
 	}
@@ -241,7 +244,7 @@ func (c *ScrapeConfig) discoveryProblems() []problem {
 	var ps []problem
 	empty := func(key string, yes bool) {
 		if yes {
-			ps = append(ps, problem{key, "has an empty entry: fill it in or remove it"})
+			ps = append(ps, emptyEntry(key))
 		}
 	}
 	for _, g := range c.StaticConfigs {
@@ -256,7 +259,11 @@ func (c *ScrapeConfig) discoveryProblems() []problem {
 	for _, sd := range c.DNSSDConfigs {
 		empty("dns_sd_configs", sd == nil)
 	}
-	return ps
+	return append(ps, c.KubernetesSDConfigs.problems()...)
+}
+
+func emptyEntry(key string) problem {
+	return problem{key, "has an empty entry: fill it in or remove it"}
 }
 
 // withDefaults fills in what the entry leaves to the global block and to its source.
@@ -309,7 +316,7 @@ func (c *ScrapeConfig) discoverers() discovery.Configs {
 	for _, sd := range c.DNSSDConfigs {
 		ds = append(ds, sd)
 	}
-	return ds
+	return append(ds, c.KubernetesSDConfigs.discoverers()...)
 }
 
 // CheckConfig checks the blocks as a whole: names, intervals and static

@@ -8,11 +8,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/common/model"
 )
@@ -89,21 +87,7 @@ scrape_configs:
 
 	until := func(what string, holds func(r kept) bool) {
 		t.Helper()
-		limit := time.After(time.Minute)
-		for {
-			k.mu.Lock()
-			found := slices.ContainsFunc(k.rounds, holds)
-			rounds := len(k.rounds)
-			k.mu.Unlock()
-			if found {
-				return
-			}
-			select {
-			case <-k.more:
-			case <-limit:
-				t.Fatalf("%s: never in %d rounds; targets %+v", what, rounds, c.Targets())
-			}
-		}
+		k.until(t, what, c, holds)
 	}
 	up := func(address string, running float64) func(kept) bool {
 		name := fmt.Sprintf(`{__name__="vllm:num_requests_running", engine="0", instance="b/%s", job="found", model_name="m"}`, address)

@@ -80,6 +80,26 @@ func (k *listener) wait(t *testing.T, n int) []kept {
 	return slices.Clone(k.rounds)
 }
 
+// until waits for a round of the collector of which holds is true.
+func (k *listener) until(t *testing.T, what string, c *Collector, holds func(r kept) bool) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		k.mu.Lock()
+		found := slices.ContainsFunc(k.rounds, holds)
+		rounds := len(k.rounds)
+		k.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-k.more:
+		case <-limit:
+			t.Fatalf("%s: never in %d rounds; targets %+v", what, rounds, c.Targets())
+		}
+	}
+}
+
 func replayOf(recordings ...RecordingConfig) []ScrapeConfig {
 	c := DefaultScrapeConfig()
 	c.JobName, c.Source, c.Recordings = "incident", SourceRecording, recordings

@@ -35,6 +35,32 @@ type (
 		Metadata   meta              `yaml:"metadata"`
 		Data       map[string]string `yaml:"data"`
 	}
+	serviceAccount struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string `yaml:"kind"`
+		Metadata   meta   `yaml:"metadata"`
+	}
+	role struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string `yaml:"kind"`
+		Metadata   meta   `yaml:"metadata"`
+		Rules      []struct {
+			APIGroups []string `yaml:"apiGroups"`
+			Resources []string `yaml:"resources"`
+			Verbs     []string `yaml:"verbs"`
+		} `yaml:"rules"`
+	}
+	roleBinding struct {
+		APIVersion string            `yaml:"apiVersion"`
+		Kind       string            `yaml:"kind"`
+		Metadata   meta              `yaml:"metadata"`
+		RoleRef    map[string]string `yaml:"roleRef"`
+		Subjects   []struct {
+			Kind      string `yaml:"kind"`
+			Name      string `yaml:"name"`
+			Namespace string `yaml:"namespace"`
+		} `yaml:"subjects"`
+	}
 	service struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string `yaml:"kind"`
@@ -66,8 +92,8 @@ type (
 		} `yaml:"spec"`
 	}
 	pod struct {
-		AutomountServiceAccountToken  bool `yaml:"automountServiceAccountToken"`
-		TerminationGracePeriodSeconds int  `yaml:"terminationGracePeriodSeconds"`
+		ServiceAccountName            string `yaml:"serviceAccountName"`
+		TerminationGracePeriodSeconds int    `yaml:"terminationGracePeriodSeconds"`
 		SecurityContext               struct {
 			RunAsNonRoot        bool              `yaml:"runAsNonRoot"`
 			RunAsUser           int               `yaml:"runAsUser"`
@@ -141,11 +167,14 @@ type (
 	}
 )
 
-// manifest is the three objects of kubernetes/kvwatch.yaml.
+// manifest is the objects of kubernetes/kvwatch.yaml.
 type manifest struct {
-	config configMap
-	svc    service
-	set    statefulSet
+	config  configMap
+	account serviceAccount
+	role    role
+	binding roleBinding
+	svc     service
+	set     statefulSet
 }
 
 func readManifest(t *testing.T) manifest {
@@ -153,7 +182,7 @@ func readManifest(t *testing.T) manifest {
 	var m manifest
 	d := yaml.NewDecoder(bytes.NewReader(read(t, "kubernetes/kvwatch.yaml")))
 	d.KnownFields(true)
-	for _, object := range []any{&m.config, &m.svc, &m.set} {
+	for _, object := range []any{&m.config, &m.account, &m.role, &m.binding, &m.svc, &m.set} {
 		if err := d.Decode(object); err != nil {
 			t.Fatal(err)
 		}
@@ -189,8 +218,12 @@ func TestKubernetesObjectsFitTogether(t *testing.T) {
 	m := readManifest(t)
 	for _, got := range []string{
 		m.config.APIVersion + " " + m.config.Kind, m.svc.APIVersion + " " + m.svc.Kind, m.set.APIVersion + " " + m.set.Kind,
+		m.account.APIVersion + " " + m.account.Kind, m.role.APIVersion + " " + m.role.Kind, m.binding.APIVersion + " " + m.binding.Kind,
 	} {
-		if !slices.Contains([]string{"v1 ConfigMap", "v1 Service", "apps/v1 StatefulSet"}, got) {
+		if !slices.Contains([]string{
+			"v1 ConfigMap", "v1 Service", "apps/v1 StatefulSet",
+			"v1 ServiceAccount", "rbac.authorization.k8s.io/v1 Role", "rbac.authorization.k8s.io/v1 RoleBinding",
+		}, got) {
 			t.Errorf("%s is no kind of object that belongs here", got)
 		}
 	}
@@ -246,8 +279,40 @@ func TestKubernetesPodIsConfined(t *testing.T) {
 	if !slices.Equal(c.SecurityContext.Capabilities["drop"], []string{"ALL"}) {
 		t.Error("it keeps capabilities")
 	}
-	if p.AutomountServiceAccountToken {
-		t.Error("it is given a token for the cluster, which it has no use for")
+}
+
+// TestKubernetesRights holds what the pod may do in the cluster to what its
+// discovery asks of the API: to read pods.
+func TestKubernetesRights(t *testing.T) {
+	t.Parallel()
+	m := readManifest(t)
+	for _, found := range regexp.MustCompile(`role: (\w+)`).FindAllStringSubmatch(m.config.Data["kvwatch.yml"], -1) {
+		if found[1] != "pod" {
+			t.Errorf("the configuration asks for %s, and the Role is for pods", found[1])
+		}
+	}
+	if len(m.role.Rules) != 1 {
+		t.Fatalf("%d rules, want one", len(m.role.Rules))
+	}
+	rule := m.role.Rules[0]
+	if !slices.Equal(rule.APIGroups, []string{""}) || !slices.Equal(rule.Resources, []string{"pods"}) || !slices.Equal(rule.Verbs, []string{"get", "list", "watch"}) {
+		t.Errorf("it may %v", rule)
+	}
+	ref := m.binding.RoleRef
+	if ref["apiGroup"] != "rbac.authorization.k8s.io" || ref["kind"] != m.role.Kind || ref["name"] != m.role.Metadata.Name {
+		t.Errorf("the binding is to %v, not to the role", ref)
+	}
+	if len(m.binding.Subjects) != 1 {
+		t.Fatalf("the binding is for %d subjects, want one", len(m.binding.Subjects))
+	}
+	// A binding cannot leave its subject's namespace to the command, which the file begins with.
+	namespace := find(t, read(t, "kubernetes/kvwatch.yaml"), `kubectl apply -n (\S+) `)
+	who := m.binding.Subjects[0]
+	if who.Kind != m.account.Kind || who.Name != m.account.Metadata.Name || who.Namespace != namespace {
+		t.Errorf("the binding is for %v, not for the account in namespace %s", who, namespace)
+	}
+	if name := m.set.Spec.Template.Spec.ServiceAccountName; name != m.account.Metadata.Name {
+		t.Errorf("the pod runs as %q, the account is %q", name, m.account.Metadata.Name)
 	}
 }
 
@@ -303,6 +368,14 @@ func TestImageCompilesWithOurGo(t *testing.T) {
 	if got := find(t, read(t, "tools/go.mod"), `^go (\d+\.\d+)`); got != want {
 		t.Errorf("the tools are compiled with Go %s, go.mod says %s", got, want)
 	}
+}
+
+// TestImageHasKubernetes holds what goes into the image to the build tag that the
+// manifest's configuration needs.
+func TestImageHasKubernetes(t *testing.T) {
+	t.Parallel()
+	find(t, read(t, "docker/layout"), `^(TAGS=kubernetes) deploy/ci/build `)
+	find(t, read(t, "ci/build"), `-tags "(timetzdata\$\{TAGS:\+,\$TAGS\})"`)
 }
 
 // TestSystemdUnitAgrees holds the unit to the same folders.

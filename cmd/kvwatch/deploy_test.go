@@ -10,6 +10,8 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"go.yaml.in/yaml/v3"
+
+	"kvwatch/collector"
 )
 
 // TestShippedConfigs loads every configuration that stands in a file of ours as
@@ -22,10 +24,19 @@ func TestShippedConfigs(t *testing.T) {
 	if err := yaml.NewDecoder(bytes.NewReader(readFile(t, "deploy/kubernetes/kvwatch.yaml"))).Decode(&manifest); err != nil {
 		t.Fatal(err)
 	}
+	inCluster := manifest.Data["kvwatch.yml"]
+	if !collector.HasKubernetes {
+		_, err := parseConfig("kvwatch.yml", []byte(inCluster))
+		refused := regexp.MustCompile(`^kvwatch\.yml:\d+:\d+: scrape_configs job "vllm": kubernetes_sd_configs needs .* container image.* -tags kubernetes.*$`)
+		if err == nil || !refused.MatchString(err.Error()) {
+			t.Errorf("without Kubernetes the manifest's configuration gives %v", err)
+		}
+		inCluster = regexp.MustCompile(`(?m)^ *kubernetes_sd_configs: .*\n`).ReplaceAllString(inCluster, "")
+	}
 	for name, config := range map[string]string{
 		"deploy/kvwatch.yml":             string(readFile(t, "deploy/kvwatch.yml")),
 		"README.md":                      findIn(t, "README.md", "(?s)```yaml\n(.*?)```"),
-		"deploy/kubernetes/kvwatch.yaml": manifest.Data["kvwatch.yml"],
+		"deploy/kubernetes/kvwatch.yaml": inCluster,
 	} {
 		if _, err := parseConfig(name, []byte(config)); err != nil {
 			t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -56,8 +57,14 @@ var listening = regexp.MustCompile(`Listening on.*address=(\S+)`)
 // start runs kvwatch and waits until it listens.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startProgram(t, "kvwatch", args...)
+}
+
+// startProgram is start for one of the names to which the test binary answers.
+func startProgram(t *testing.T, name string, args ...string) *process {
+	t.Helper()
 	p := &process{stdout: &syncBuffer{}, stderr: &syncBuffer{}, exited: make(chan error, 1)}
-	p.cmd = exec.CommandContext(t.Context(), "kvwatch", args...)
+	p.cmd = exec.CommandContext(t.Context(), name, args...)
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -237,12 +244,22 @@ type engineServer struct {
 
 func newEngine(t *testing.T) *engineServer {
 	t.Helper()
+	return newEngineAt(t, "127.0.0.1:0")
+}
+
+// newEngineAt is newEngine on an address of the test's choice.
+func newEngineAt(t *testing.T, address string) *engineServer {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	page, err := os.ReadFile("testdata/vllm-0.24.0.prom")
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := &engineServer{reached: make(chan struct{}, 1)}
-	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.mu.Lock()
 		hold := e.hold
 		e.mu.Unlock()
@@ -260,6 +277,9 @@ func newEngine(t *testing.T) *engineServer {
 		}
 		_, _ = w.Write(page[len(page)/2:])
 	}))
+	_ = e.Listener.Close()
+	e.Listener = listener
+	e.Start()
 	t.Cleanup(e.Close)
 	return e
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/common/promslog"
 	promslogflag "github.com/prometheus/common/promslog/flag"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"kvwatch/collector"
 )
 
 // runCommand is the daemon. Its flags are those of the Prometheus family.
@@ -36,6 +38,7 @@ func runCommand(app *kingpin.Application) (string, action) {
 
 	return cmd.FullCommand(), func(ctx context.Context, stdout io.Writer) error {
 		log := promslog.New(logConfig)
+		collector.LogKubernetes(log)
 		c, err := loadConfig(*config)
 		if err != nil {
 			return err

@@ -63,6 +63,8 @@ func locateOne(file string, doc *yaml.Node, msg string) error {
 	}
 	if exact := find(n, line, token); exact != nil {
 		n = exact
+	} else if key := keyOn(n, line, rest); key != nil {
+		n = key
 	}
 	switch {
 	case n != nil && n.Line > 0 && (line == 0 || n.Line == line) && n.Kind != yaml.DocumentNode:
@@ -155,6 +157,21 @@ func find(n *yaml.Node, line int, token string) *yaml.Node {
 		return nil
 	}
 	return found[0]
+}
+
+// keyOn returns the key on the given line with which a part of msg begins
+// ("scrape_configs job ...: gateway is only for ...").
+func keyOn(n *yaml.Node, line int, msg string) *yaml.Node {
+	if line == 0 {
+		return nil
+	}
+	for segment := range strings.SplitSeq(msg, ": ") {
+		word, _, _ := strings.Cut(segment, " ")
+		if key := find(n, line, word); key != nil {
+			return key
+		}
+	}
+	return nil
 }
 
 func kindInWords(tag string) string {
