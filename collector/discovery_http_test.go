@@ -97,7 +97,7 @@ scrape_configs:
 	tell(quoted(second))
 	until("another comes", up(second, 5))
 	until("the first goes", func(r kept) bool {
-		return r.State == StateUnknown && r.Target.Labels.Get(model.InstanceLabel) == "b/"+first && len(r.stale) > 1
+		return r.State == StateUnknown && r.Target.Labels.Get(model.InstanceLabel) == "b/"+first
 	})
 	if targets := c.Targets(); len(targets) != 1 || targets[0].URL != "https://"+second+"/engine/metrics" {
 		t.Errorf("targets %+v", targets)

@@ -284,7 +284,7 @@ func (d discovering) up(labels string, running float64) {
 func (d discovering) gone(instance string) {
 	d.t.Helper()
 	d.seen.until(d.t, instance+" goes", d.Collector, func(r kept) bool {
-		return r.State == StateUnknown && r.Target.Labels.Get(model.InstanceLabel) == instance && len(r.stale) > 0
+		return r.State == StateUnknown && r.Target.Labels.Get(model.InstanceLabel) == instance
 	})
 }
 
