@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -118,21 +117,8 @@ func TestBacktestRealEngines(t *testing.T) {
 	})
 	t.Run("storage of kvwatch", func(t *testing.T) {
 		t.Parallel()
-		dir := recordedStorage(t, archive)
-		out, _, err := backtested(t, backtestOptions{storage: dir, sets: labSets})
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkIncidents(t, out)
-	})
-	t.Run("configuration in place of --set", func(t *testing.T) {
-		t.Parallel()
-		file := writeFile(t, filepath.Join(t.TempDir(), "kvwatch.yml"), `
-global: {scrape_interval: 5s}
-pools: [{name: agents, jobs: [vllm]}]
-rules: {PrefixCacheCollapse: {time_scale: 0.01, resolve_prompts: 64}}
-`)
-		out, _, err := backtested(t, backtestOptions{recording: archive, configFile: file})
+		file := labConfig(t, "pools: [{name: agents, jobs: [vllm]}]")
+		out, _, err := backtested(t, backtestOptions{storage: recordedStorage(t, archive), configFile: file})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +140,7 @@ rules: {PrefixCacheCollapse: {time_scale: 0.01, resolve_prompts: 64}}
 			t.Fatalf("promtool: %v\n%s", err, out)
 		}
 		before := fileNames(t, dir)
-		out, _, err := backtested(t, backtestOptions{storage: dir, sets: labSets})
+		out, _, err := backtested(t, backtestOptions{storage: dir, configFile: labConfig(t, "")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,12 +152,9 @@ rules: {PrefixCacheCollapse: {time_scale: 0.01, resolve_prompts: 64}}
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
 		s := startPrometheus(t, "scrape_configs: []", text)
-		file := writeFile(t, filepath.Join(t.TempDir(), "kvwatch.yml"), fmt.Sprintf(`
-global: {scrape_interval: 5s}
-prometheus_sources: [{url: %q, match: ['{__name__=~"(vllm:|litellm_).+",job!="node"}']}]
-`, s.url))
+		file := labConfig(t, fmt.Sprintf(`prometheus_sources: [{url: %q, match: ['{__name__=~"(vllm:|litellm_).+",job!="node"}']}]`, s.url))
 		out, _, err := backtested(t, backtestOptions{
-			server: s.url, configFile: file, sets: labSets, from: utc(first.Add(-time.Minute)), to: fmt.Sprint(last.Add(time.Minute).Unix()),
+			server: s.url, configFile: file, from: utc(first.Add(-time.Minute)), to: fmt.Sprint(last.Add(time.Minute).Unix()),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -181,6 +164,15 @@ prometheus_sources: [{url: %q, match: ['{__name__=~"(vllm:|litellm_).+",job!="no
 			t.Errorf("ends %s", out.To)
 		}
 	})
+}
+
+// labConfig is a configuration with the rules of labSets, and one line more.
+func labConfig(t *testing.T, line string) string {
+	t.Helper()
+	return writeFile(t, filepath.Join(t.TempDir(), "kvwatch.yml"), `
+global: {scrape_interval: 5s}
+rules: {PrefixCacheCollapse: {time_scale: 0.01, resolve_prompts: 64}}
+`+line)
 }
 
 func recordedSpan(t *testing.T, archive string) (first, last time.Time) {
@@ -299,7 +291,8 @@ func TestBacktestCallsFeedSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer past.Close()
-	o := backtestOptions{spendLogs: testdata + "spendlogs.csv.zst", progress: io.Discard, now: time.Now()}
+	first, _ := recordedSpan(t, testdata+"recording.tar.zst")
+	o := backtestOptions{spendLogs: testdata + "spendlogs.csv.zst", to: utc(first.Add(10 * time.Minute)), progress: io.Discard, now: time.Now()}
 	span, err := o.span(t.Context(), past)
 	if err != nil {
 		t.Fatal(err)
@@ -308,8 +301,8 @@ func TestBacktestCallsFeedSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := test.calls.Len(); n != 2261 {
-		t.Errorf("%d calls, the file has 2261", n)
+	if n := test.calls.Len(); n < 200 || n > 1000 {
+		t.Errorf("%d of the 2261 calls ended in the first ten minutes", n)
 	}
 	recording, err := rules.New(rules.Options{})
 	if err != nil {
@@ -325,7 +318,7 @@ func TestBacktestCallsFeedSessions(t *testing.T) {
 			found[name+r.Labels.Get("position")] = r.Value
 		}
 	}
-	// The turns of the last phases are too few to be told from the rest.
+	// Turns are too few yet to be told from the rest.
 	if r := found["kvwatch_pool_session_hit_ratiowithin_turn"]; r < 0.5 || r > 1 || found["kvwatch_pool_session_coverage_ratio"] < 0.9 {
 		t.Errorf("of sessions only %v is told", found)
 	}
@@ -463,23 +456,20 @@ func TestBacktestSpanIsBounded(t *testing.T) {
 	t.Parallel()
 	const archive = testdata + "recording.tar.zst"
 	phase := recordedPhases(t)
-	whole, _, err := backtested(t, backtestOptions{recording: archive, sets: labSets})
+	first, last := recordedSpan(t, archive)
+	from, to := first.Add(25*time.Minute), last.Truncate(time.Second)
+	out, _, err := backtested(t, backtestOptions{recording: archive, configFile: labConfig(t, ""), from: from.Format(time.RFC3339Nano), to: fmt.Sprint(to.UnixMilli())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := whole.From.Add(25 * time.Minute)
-	part, _, err := backtested(t, backtestOptions{recording: archive, sets: labSets, from: utc(from), to: fmt.Sprint(whole.To.UnixMilli())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []backtestAlert
-	for _, a := range whole.Alerts {
-		if a.ResolvedAt == nil || !a.ResolvedAt.Before(from) {
-			want = append(want, a)
+	var got []string
+	for _, a := range out.Alerts {
+		if a.Name == "PrefixCacheCollapse" {
+			got = append(got, phase(a.FiredAt))
 		}
 	}
-	if diff := cmp.Diff(want, part.Alerts, cmp.AllowUnexported(backtestAlert{})); diff != "" || len(want) == 0 || len(want) == len(whole.Alerts) {
-		t.Errorf("the part from %s (%s) on differs (-want +got)\n%s", from, phase(from), diff)
+	if want := []string{"broken_prefix"}; !slices.Equal(got, want) || !out.From.Equal(from) || !out.To.Equal(to) {
+		t.Errorf("from %s to %s it fired in %v, want %v", out.From, out.To, got, want)
 	}
 }
 
