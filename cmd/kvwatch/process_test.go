@@ -461,12 +461,12 @@ func TestReloadAndStop(t *testing.T) {
 	}
 
 	// A file that cannot be read is found before anything changes.
-	bad := strings.Replace(string(good), "TargetDown: {for: 0s}", "TargetDown: {for: 0s, severity: info}", 1)
+	bad := strings.Replace(string(good), "TargetDown: {for: 0s}", "TargetDown: {for: 4242s}", 1)
 	writeFile(t, config, bad+`  - {name: page, webhook_configs: [{url: "http://127.0.0.1:1/", http_config: {tls_config: {ca_file: nope.pem}}}]}`)
 	if res := p.post(t, "/-/reload"); !strings.Contains(res, "nope.pem") {
 		t.Errorf("a reload with a missing certificate answered %q", res)
 	}
-	if body, err := p.get("/api/v1/rules"); err != nil || strings.Contains(body, `"severity":"info"`) {
+	if body, err := p.get("/api/v1/rules"); err != nil || strings.Contains(body, `"duration":4242`) {
 		t.Errorf("half of the refused configuration is in force (%v)", err)
 	}
 

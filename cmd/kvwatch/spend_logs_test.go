@@ -67,7 +67,7 @@ receivers: [{name: terminal, terminal_configs: [{}]}]
 func TestSpendLogsErrorsHaveTheirPlace(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"spend_logs: [{}]":                                   "kvwatch.yml:2: spend_logs: dsn is missing",
+		"spend_logs: [{}]":                                   "kvwatch.yml:2:1: spend_logs: dsn is missing",
 		"spend_logs:\n  - dsn: x\n    intervall: 5s":         `kvwatch.yml:4:5: spend_logs: unknown key "intervall"`,
 		"spend_logs: [{dsn: x, name: a}, {dsn: y, name: a}]": `"a" is used twice`,
 	} {
