@@ -197,7 +197,7 @@ func (d *daemon) openPage() error {
 		Version: versionString(), ExternalURL: d.o.ExternalURL, Demo: d.o.Demo, TimeScaleNote: d.o.TimeScaleNote,
 		Interval: time.Duration(d.o.Config.Global.ScrapeInterval),
 		Targets:  d.intake.targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools,
-		Sessions:  d.engine.Sessions, Events: d.engine.Events,
+		Sessions: d.engine.Sessions, Events: d.engine.Events,
 		Queryable: d.store.Queryable(), Now: time.Now, Logger: d.log.With("component", "web"), Runbooks: rules.Runbooks(),
 	})
 	if err != nil {
