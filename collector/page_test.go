@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -105,26 +106,27 @@ func short(s *Series) string {
 	return name + strings.ReplaceAll(lset.String(), ", ", ",")
 }
 
-// expect reads a page in the simplest way there is: all of it at once through
-// Prometheus's parser, then each family of the source by its best name.
-func expect(t *testing.T, src *source, page []byte, openMetrics bool) map[string]float64 {
-	t.Helper()
-	type exposed struct {
-		lset  labels.Labels
-		value float64
-	}
-	byName := map[string][]exposed{}
+// pageSample is one sample of a page as another parser reads it.
+type pageSample struct {
+	name  string // with its suffix
+	lset  map[string]string
+	value float64
+}
+
+// parsed reads a page by Prometheus's parser, all of it at once.
+func parsed(page []byte, openMetrics bool) ([]pageSample, error) {
 	parser := textparse.NewPromParser(page, nil, false)
 	if openMetrics {
 		parser = textparse.NewOpenMetricsParser(page, nil)
 	}
+	var all []pageSample
 	for {
 		entry, err := parser.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return all, nil
 		}
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		if entry != textparse.EntrySeries {
 			continue
@@ -132,44 +134,68 @@ func expect(t *testing.T, src *source, page []byte, openMetrics bool) map[string
 		_, _, value := parser.Series()
 		var lset labels.Labels
 		parser.Labels(&lset)
-		name := lset.Get(model.MetricNameLabel)
-		byName[name] = append(byName[name], exposed{lset, value})
+		// It takes a tab before a name for a part of it.
+		all = append(all, pageSample{strings.TrimLeft(lset.Get(model.MetricNameLabel), "\t"), lset.Map(), value})
 	}
-	want := map[string]float64{}
+}
+
+// expected is what has to come of the samples of a page, in the simplest way
+// there is: each family of the source by its best name. scale is the sum of
+// what each value was summed of, without signs: it bounds what rounding does.
+func expected(src *source, page []pageSample) (want, scale map[string]float64) {
+	byName := map[string][]pageSample{}
+	for _, e := range page {
+		foreign := src.foreign != "" && e.lset[src.foreign] != "" && e.name != ProcessStart
+		if !foreign && !isNotNumber(e.value) {
+			byName[e.name] = append(byName[e.name], e)
+		}
+	}
+	want, scale = map[string]float64{}, map[string]float64{}
 	for _, f := range append([]family{{name: ProcessStart, kind: peak}}, src.families...) {
+		names := exposedNames(&f)
+		best := slices.IndexFunc(names, func(n string) bool {
+			return slices.ContainsFunc(f.kind.suffixes(), func(suffix string) bool { return len(byName[n+suffix]) > 0 })
+		})
+		if best < 0 {
+			continue
+		}
 		for _, suffix := range f.kind.suffixes() {
-			i := slices.IndexFunc(exposedNames(&f), func(n string) bool { return len(byName[n+suffix]) > 0 })
-			if i < 0 {
-				continue
-			}
-			for _, e := range byName[exposedNames(&f)[i]+suffix] {
-				kept := labels.NewBuilder(labels.EmptyLabels())
-				kept.Set(model.MetricNameLabel, f.name+suffix)
-				keep := f.labels
-				if f.name != ProcessStart {
-					keep = append(slices.Clone(src.labels), f.labels...)
-					for l, v := range src.defaults {
-						kept.Set(l, v)
-					}
-				}
-				if suffix == suffixBucket {
-					keep = append(slices.Clone(keep), labels.BucketLabel)
-				}
-				for _, l := range keep {
-					if v := e.lset.Get(l); v != "" && v != "None" {
-						kept.Set(l, v)
-					}
-				}
-				key := short(&Series{Labels: kept.Labels()})
+			for _, e := range byName[names[best]+suffix] {
+				key := expectedSeries(src, &f, suffix, e.lset)
 				if old, ok := want[key]; ok && (f.kind == peak || f.kind == moved) {
 					want[key] = math.Max(old, e.value)
 				} else {
 					want[key] += e.value
 				}
+				scale[key] += math.Abs(e.value)
 			}
 		}
 	}
-	return want
+	return want, scale
+}
+
+// expectedSeries is the series that a sample goes into.
+func expectedSeries(src *source, f *family, suffix string, lset map[string]string) string {
+	kept := labels.NewBuilder(labels.FromStrings(model.MetricNameLabel, f.name+suffix))
+	keep := slices.Clone(f.labels)
+	if f.name != ProcessStart {
+		keep = append(keep, src.labels...)
+	}
+	for _, l := range keep {
+		v := lset[l]
+		if v == "" {
+			v = lset[src.renames[l]]
+		}
+		if v == "" || v == "None" {
+			v = src.defaults[l]
+		}
+		kept.Set(l, v)
+	}
+	if suffix == suffixBucket {
+		bound, _ := strconv.ParseFloat(lset[labels.BucketLabel], 64)
+		kept.Set(labels.BucketLabel, labels.FormatOpenMetricsFloat(bound))
+	}
+	return short(&Series{Labels: kept.Labels()})
 }
 
 func TestReadRealPages(t *testing.T) {
@@ -198,7 +224,11 @@ func TestReadRealPages(t *testing.T) {
 		t.Run(tt.page, func(t *testing.T) {
 			t.Parallel()
 			page := testPage(t, tt.page)
-			want := expect(t, registered.named(tt.source), page, tt.page == "vllm-rust-frontend.prom")
+			exposed, err := parsed(page, tt.page == "vllm-rust-frontend.prom")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _ := expected(registered.named(tt.source), exposed)
 			r := newTestReader("") // recognised from the page
 			for range 2 {          // once with new series, once with known ones
 				got := r.page(t, string(page))
@@ -430,7 +460,11 @@ func TestReadOrderChanges(t *testing.T) {
 	for range 200 {
 		random.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
 		page := strings.Join(lines[random.IntN(2):], "\n") + "\n"
-		want := expect(t, registered.named(SourceVLLM), []byte(page), false)
+		exposed, err := parsed([]byte(page), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := expected(registered.named(SourceVLLM), exposed)
 		if diff := cmp.Diff(want, r.page(t, page)); diff != "" {
 			t.Fatalf("samples (-want +got):\n%s", diff)
 		}

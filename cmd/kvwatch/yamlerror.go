@@ -18,7 +18,7 @@ var (
 	errorLine    = regexp.MustCompile(`line (\d+): (.*)`)
 	errorField   = regexp.MustCompile(`field (\S+) not found in type \S+`)
 	errorAddress = regexp.MustCompile(`parse "(?:[^"\\]|\\.)*": .*`)
-	errorType    = regexp.MustCompile(`cannot unmarshal !!(\S+) (?:` + "`" + `(.*?)` + "`" + ` )?into .+`)
+	errorType    = regexp.MustCompile(`cannot unmarshal !(\S*) (?:` + "`" + `(.*?)` + "`" + ` )?into .+`)
 	errorQuoted  = regexp.MustCompile(`"([^"]+)"`)
 )
 
@@ -176,17 +176,17 @@ func keyOn(n *yaml.Node, line int, msg string) *yaml.Node {
 
 func kindInWords(tag string) string {
 	switch tag {
-	case "seq":
+	case "!seq":
 		return "list"
-	case "map":
+	case "!map":
 		return "mapping"
-	case "str":
+	case "!str":
 		return "text"
-	case "int", "float":
+	case "!int", "!float":
 		return "number"
-	case "bool":
+	case "!bool":
 		return "true or false"
 	default:
-		return tag
+		return "value with the tag !" + tag
 	}
 }
