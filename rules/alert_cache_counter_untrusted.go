@@ -71,9 +71,11 @@ func (d counterUntrusted) contradiction(e EngineWindow) string {
 		return fmt.Sprintf("%s tokens looked up within %s, %s prompted", amount(queried), spell(window), amount(e.Increase(totalPrompt, window)))
 	}
 	long := scaled(longWindow, min(d.timeScale, 1))
+	if e.Increase(totalHits, long) > 0 {
+		return ""
+	}
 	queried = u.tokensPerCount() * e.Increase(totalQueries, long)
-	reused, ok := e.reusedElsewhere(long)
-	if ok && queried >= d.number("queried") && e.Increase(totalHits, long) == 0 && reused >= d.number("reused") {
+	if reused, ok := e.reusedElsewhere(long); ok && queried >= d.number("queried") && reused >= d.number("reused") {
 		return fmt.Sprintf("no hit in %s tokens looked up within %s, though %s of the prompt tokens were found", amount(queried), spell(long), percent(reused))
 	}
 	return ""

@@ -46,15 +46,17 @@ func (d *metricsStalled) Judge(w TargetWindow, _ time.Time) Verdict {
 	}
 	same := time.Duration(w.ms-d.Since) * time.Millisecond
 	window := d.duration("window")
-	requests, others := w.elsewhere(min(window, longWindow))
-	v := Verdict{
-		Phase: PhaseWatching, Value: same.Seconds(), Text: "the page changed " + spell(same) + " ago",
-		Over:    fmt.Sprintf("The metrics page of %s of job %s changes again", t.instance, t.job),
-		Numbers: []Number{{Name: "same", Value: same.Seconds(), Unit: "seconds"}, {Name: "threshold", Value: window.Seconds(), Unit: "seconds"}, {Name: "requests_elsewhere", Value: requests, Unit: "requests"}},
+	v := Verdict{Phase: PhaseWatching, Value: same.Seconds(), Text: "the page changes", Over: "The metrics page of " + t.instance + " of job " + t.job + " changes again"}
+	if same <= w.fresh { // as at nearly all times
+		return v
 	}
+	v.Text = "the page is the same for " + spell(same)
+	v.Numbers = []Number{{Name: "same", Value: same.Seconds(), Unit: "seconds"}, {Name: "threshold", Value: window.Seconds(), Unit: "seconds"}}
 	if same < window {
 		return v
 	}
+	requests, others := w.elsewhere(min(window, longWindow))
+	v.Numbers = append(v.Numbers, Number{Name: "requests_elsewhere", Value: requests, Unit: "requests"})
 	v.Text = fmt.Sprintf("the page is the same for %s; %s at %s of the pool within %s", spell(same), plural(int(requests), "request"), plural(others, "other engine"), spell(window))
 	// Only a page that changes ends it, not the others' rest.
 	d.Busy = d.Busy || others > 0 && requests >= d.number("requests")*float64(others)

@@ -18,7 +18,7 @@ func init() {
 		},
 		Engine: func(s settings) detector[EngineWindow] {
 			return &replicaOutlier{
-				settings: s,
+				settings: s, quiet: excessNumbers(0, s.number("threshold_prompts")),
 				replicaExcess: replicaExcess{
 					conf:           excessSettings{kappa: s.number("kappa"), prompts: s.number("threshold_prompts")},
 					resolvePrompts: s.number("resolve_prompts"), scale: s.timeScale,
@@ -32,6 +32,12 @@ func init() {
 type replicaOutlier struct {
 	settings
 	replicaExcess
+	// quiet are the numbers while there is no excess.
+	quiet []Number
+}
+
+func excessNumbers(prompts, threshold float64) []Number {
+	return []Number{{Name: "excess_prompts", Value: prompts, Unit: "prompts"}, {Name: "threshold_prompts", Value: threshold, Unit: "prompts"}}
 }
 
 // Judge implements detector.
@@ -46,16 +52,15 @@ func (d *replicaOutlier) Judge(w EngineWindow, firing time.Time) Verdict {
 	tolerated := max(usual, peers)
 	d.take(w, tolerated, heavy)
 	active := d.judge(w, firing, tolerated, heavy)
+	if !active && firing.IsZero() && d.Level.S == 0 { // as with nearly all engines at nearly all times
+		return Verdict{Phase: PhaseWatching, Text: "no excess over its peers", Numbers: d.quiet}
+	}
 	v := Verdict{
 		Active: active, Phase: PhaseWatching, Value: d.Level.S / heavy,
 		Text: fmt.Sprintf("excess %.1f of %g full prompts; %s", d.Level.S/heavy, d.conf.prompts, d.ratios(w, usual, peers)),
 	}
-	v.Numbers = []Number{
-		{Name: "excess_prompts", Value: v.Value, Unit: "prompts"},
-		{Name: "threshold_prompts", Value: d.conf.prompts, Unit: "prompts"},
-		{Name: "usual_miss_ratio", Value: usual, Unit: "ratio"},
-		{Name: "peers_miss_ratio", Value: peers, Unit: "ratio"},
-	}
+	v.Numbers = append(excessNumbers(v.Value, d.conf.prompts),
+		Number{Name: "usual_miss_ratio", Value: usual, Unit: "ratio"}, Number{Name: "peers_miss_ratio", Value: peers, Unit: "ratio"})
 	if !v.Active {
 		v.Over = fmt.Sprintf("%s of pool %s is like its peers again: %s", w.unit.name(), w.pool.name, d.ratios(w, usual, peers))
 		return v
@@ -84,9 +89,9 @@ func (d *replicaOutlier) unready(w EngineWindow, heavy float64) (phase, text str
 	case t.contaminated:
 		return PhaseUnknown, "the cache counters count more tokens than were prompted: " + untrustedText
 	case heavy == 0:
-		return PhaseLearning, w.pool.excess.learningPrompts()
+		return PhaseLearning, "learning the usual size of the pool's prompts"
 	case !t.Baseline.valid():
-		return PhaseLearning, fmt.Sprintf("learning, %d of %d hours", len(t.Baseline.Entries), baselineValid)
+		return PhaseLearning, "learning what is usual for the pool"
 	default:
 		return "", ""
 	}

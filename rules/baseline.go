@@ -28,13 +28,23 @@ type baseline struct {
 	Missed   float64 `json:"missed"`
 	Prompted float64 `json:"prompted"`
 	Covered  float64 `json:"covered"`
+
+	// middle is the median of the first ranked entries; each engine asks for it
+	// at each tick.
+	middle float64
+	ranked int
 }
 
 // valid says whether enough was learned.
 func (b *baseline) valid() bool { return len(b.Entries) >= baselineValid }
 
 // usual is the usual miss ratio; it means nothing while it is not valid.
-func (b *baseline) usual() float64 { return max(baselineFloor, median(b.Entries)) }
+func (b *baseline) usual() float64 {
+	if b.ranked != len(b.Entries) {
+		b.middle, b.ranked = median(b.Entries), len(b.Entries)
+	}
+	return max(baselineFloor, b.middle)
+}
 
 // add takes what a tick brought. need is what an hour must have of prompted, 0
 // while that is unknown; scale is the rule's time_scale.
@@ -48,6 +58,7 @@ func (b *baseline) add(missed, prompted, covered, need, scale float64) {
 		if len(b.Entries) > baselineRing {
 			b.Entries = slices.Delete(b.Entries, 0, len(b.Entries)-baselineRing)
 		}
+		b.ranked = 0
 	case b.Covered < baselineLimit.Seconds()*scale:
 		return
 	}

@@ -87,7 +87,11 @@ func replayReal(t testing.TB, o Options, each func(e *Engine, now time.Time)) *E
 // labRules are the settings that the recording is too short without.
 func labRules() map[string]Override {
 	d1 := Override{TimeScale: 0.01, Settings: map[string]any{"resolve_prompts": 64}}
-	return map[string]Override{missRising: d1, cacheCollapse: d1}
+	rules := map[string]Override{missRising: d1, cacheCollapse: d1}
+	for _, name := range []string{reprefillShareHigh, prefixCacheDrift, replicaOutlierAlert, "DemandGrowth", "CacheCounterUntrusted", "MetricsStalled"} {
+		rules[name] = Override{TimeScale: 0.01}
+	}
+	return rules
 }
 
 // transition is an alert that began or ended, in the phase it fell into.
@@ -170,6 +174,14 @@ func TestRealIncidents(t *testing.T) {
 		if d1 && tr.state == StateFiring && tr.phase != "working_set" && tr.phase != "broken_prefix" {
 			t.Errorf("%s fires in %s", tr.alert, tr.phase)
 		}
+		switch tr.alert {
+		case reprefillShareHigh: // the clients lost hits in both, in kv_pressure too little for D1
+			if tr.state == StateFiring && tr.phase != "kv_pressure" && tr.phase != "broken_prefix" {
+				t.Errorf("%s fires in %s", tr.alert, tr.phase)
+			}
+		case prefixCacheDrift, replicaOutlierAlert, "DemandGrowth", "CacheCounterUntrusted", "MetricsStalled":
+			t.Errorf("%s is %s in %s: %s", tr.alert, tr.state, tr.phase, tr.a.Evidence.Seen)
+		}
 		if tr.alert == "TargetDown" && tr.state == StateFiring && (tr.subject != "engine-b:8000" || tr.phase != "steady_restart") {
 			t.Errorf("TargetDown fires for %s in %s", tr.subject, tr.phase)
 		}
@@ -181,6 +193,9 @@ func TestRealIncidents(t *testing.T) {
 	}
 	if _, ok := find(all, "TargetDown", "broken_prefix", StateResolved); !ok {
 		t.Error("TargetDown does not resolve when engine-b is back")
+	}
+	if tr, ok := find(all, reprefillShareHigh, "broken_prefix", StateFiring); !ok || tr.after >= 133*time.Second {
+		t.Errorf("%s fires after %s in broken_prefix (%t), want before D1", reprefillShareHigh, tr.after, ok)
 	}
 	page, _ := find(all, cacheCollapse, "working_set", StateFiring)
 	if page.a.Evidence.Cause != causeResidency {
