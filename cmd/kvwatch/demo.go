@@ -127,18 +127,29 @@ route:
   group_wait: 2s
   group_interval: 15s
   routes:
-    - {matchers: ['alertname=~"PrefixCache.+"'], group_by: [pool]}
+    - {matchers: ['alertname=~"PrefixCache.+|ReprefillShareHigh"'], group_by: [pool]}
 receivers: [{name: terminal, terminal_configs: [{}]}]
 rules:
 `, quoted(engines), gateway)
 	for _, a := range rules.Registered().Alerts {
 		scale := demoPlainScale
-		if a.Name == "PrefixCacheCollapse" || a.Name == "PrefixCacheMissRising" {
+		if learns(a.Name) {
 			scale = demoTimeScale
 		}
 		fmt.Fprintf(&b, "  %s: {time_scale: %g}\n", a.Name, scale)
 	}
 	return []byte(b.String())
+}
+
+// learns says whether an alert holds a pool against what it learned of its cache
+// in hours: in the demo these are seconds.
+func learns(alert string) bool {
+	switch alert {
+	case "PrefixCacheCollapse", "PrefixCacheMissRising", "PrefixCacheDrift", "ReprefillShareHigh", "ReplicaOutlier":
+		return true
+	default:
+		return false
+	}
 }
 
 func quoted(all []string) string {
