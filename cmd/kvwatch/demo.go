@@ -127,7 +127,7 @@ route:
   group_wait: 2s
   group_interval: 15s
   routes:
-    - {matchers: ['alertname=~"PrefixCache.+|ReprefillShareHigh"'], group_by: [pool]}
+    - {matchers: ['alertname=~"PrefixCache.+"'], group_by: [pool]}
 receivers: [{name: terminal, terminal_configs: [{}]}]
 rules:
 `, quoted(engines), gateway)
@@ -141,11 +141,11 @@ rules:
 	return []byte(b.String())
 }
 
-// learns says whether an alert holds a pool against what it learned of its cache
+// learns says whether an alert holds a pool against what D1 learned of its cache
 // in hours: in the demo these are seconds.
 func learns(alert string) bool {
 	switch alert {
-	case "PrefixCacheCollapse", "PrefixCacheMissRising", "PrefixCacheDrift", "ReprefillShareHigh", "ReplicaOutlier":
+	case "PrefixCacheCollapse", "PrefixCacheMissRising", "PrefixCacheDrift":
 		return true
 	default:
 		return false
