@@ -12,24 +12,25 @@ import (
 // tokens, in the hour from a quarter of an hour on.
 func TestConditionsShow(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	tests := []struct {
+		name      string
 		do        func(f *Fleet)
 		low, high float64 // times the usual
 	}{
-		"nothing":               {func(*Fleet) {}, 0.85, 1.2},
-		"affinity lost":         {affinity(0), 5, 9},
-		"a quarter anywhere":    {affinity(0.75), 2.2, 5},
-		"a tenth anywhere":      {affinity(0.9), 1.35, 2.5},
-		"another model's cache": {func(f *Fleet) { f.conditions.switching = 0.6 }, 1.3, 2.5},
-		"retrieved text":        {func(f *Fleet) { f.conditions.retrieval = 0.5 }, 1.6, 5},
-		"other words":           {func(f *Fleet) { f.conditions.brokenPrefix = true }, 5, 11},
-		"no cache on one":       {both(stopEngine(0), startEngine(0, false)), 1.5, 4},
-		"impatient clients": {func(f *Fleet) {
+		{"nothing", func(*Fleet) {}, 0.85, 1.2},
+		{"affinity lost", affinity(0), 5, 9},
+		{"a quarter anywhere", affinity(0.75), 2.2, 5},
+		{"a tenth anywhere", affinity(0.9), 1.35, 2.5},
+		{"another model's cache", func(f *Fleet) { f.conditions.switching = 0.6 }, 1.3, 2.5},
+		{"retrieved text", func(f *Fleet) { f.conditions.retrieval = 0.5 }, 1.6, 5},
+		{"other words", func(f *Fleet) { f.conditions.brokenPrefix = true }, 5, 11},
+		{"no cache on one", both(stopEngine(0), startEngine(0, false)), 1.5, 4},
+		{"impatient clients", func(f *Fleet) {
 			f.conditions.timeout, f.conditions.duplicates, f.conditions.reroute = 8*time.Second, 0.35, true
 		}, 1.3, 5},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range watched(tests) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := watch(t, Config{Profile: "A", Seed: 51, Load: 0.8})
 			usual := w.until(90 * time.Minute)

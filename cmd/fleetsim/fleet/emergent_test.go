@@ -77,7 +77,7 @@ func TestCrashNearTheKneeTipsIntoCollapse(t *testing.T) {
 	t.Parallel()
 	config := Config{Profile: "B", Seed: 45, Load: 1.3}
 	quiet := watch(t, config)
-	if s := quiet.until(5 * time.Hour); s.miss > 0.2 || s.waiting > 3 {
+	if s := quiet.until(4 * time.Hour); s.miss > 0.2 || s.waiting > 3 {
 		t.Errorf("without the crash: miss ratio %.2f, %.1f waiting", s.miss, s.waiting)
 	}
 	w := watch(t, config)
@@ -85,8 +85,8 @@ func TestCrashNearTheKneeTipsIntoCollapse(t *testing.T) {
 	w.at(time.Hour, both(stopEngine(0), stopEngine(1)))
 	w.at(time.Hour+10*time.Minute, both(startEngine(0, true), startEngine(1, true)))
 	w.until(3 * time.Hour)
-	after := w.until(5 * time.Hour)
-	t.Logf("before the crash %+v, two to four hours after it %+v", before, after)
+	after := w.until(4 * time.Hour)
+	t.Logf("before the crash %+v, two to three hours after it %+v", before, after)
 	if after.miss < 4*before.miss || after.within > 0.5 || after.waiting < 20 {
 		t.Errorf("two hours after the crash: miss ratio %.2f (before %.2f), within turns %.2f, %.1f waiting",
 			after.miss, before.miss, after.within, after.waiting)
@@ -96,7 +96,7 @@ func TestCrashNearTheKneeTipsIntoCollapse(t *testing.T) {
 		t.Errorf("sustained queues: %v, want one that lasts", h.Queues)
 	}
 	h.Quiet.End = time.Hour
-	if !h.Excess(4*time.Hour) || h.Excess(30*time.Minute) {
+	if !h.Excess(3*time.Hour) || h.Excess(30*time.Minute) {
 		t.Error("the truth does not tell the collapse from the time before")
 	}
 }
@@ -104,7 +104,7 @@ func TestCrashNearTheKneeTipsIntoCollapse(t *testing.T) {
 // One of four restarts at three quarters of the load: nothing follows.
 func TestRestartWithRoomIsHarmless(t *testing.T) {
 	t.Parallel()
-	for _, profile := range []string{"A", "B"} {
+	for _, profile := range watched([]string{"B", "A"}) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			w := watch(t, Config{Profile: profile, Seed: 42, Load: 0.75})
@@ -129,7 +129,7 @@ func TestRestartWithRoomIsHarmless(t *testing.T) {
 // when the queue begins.
 func TestOrderOfFailureUnderRamp(t *testing.T) {
 	t.Parallel()
-	for _, profile := range []string{"A", "B"} {
+	for _, profile := range watched([]string{"B", "A"}) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			w := watch(t, Config{Profile: profile, Seed: 43})
@@ -138,21 +138,22 @@ func TestOrderOfFailureUnderRamp(t *testing.T) {
 			w.fleet.conditions.load = course{from: 1, to: 2.4, begin: begin, end: begin + 6*time.Hour}
 			var residency, boundary, within time.Duration
 			usageBefore := 0.0
-			for w.fleet.Truth().Now < begin+6*time.Hour {
+			for queued := false; !queued || within == 0; {
 				s := w.until(w.fleet.Truth().Now + 20*time.Minute)
 				now := w.fleet.Truth().Now
 				first(&residency, now, s.residency < 0.6*usual.residency)
 				first(&boundary, now, s.boundary < 0.8*usual.boundary)
 				first(&within, now, s.within < 0.9*usual.within)
-				if h := w.fleet.History(); len(h.Queues) == 0 {
+				h := w.fleet.History()
+				if _, queued = h.FirstQueue(begin); !queued {
 					usageBefore = s.usage
+				}
+				if now > begin+6*time.Hour {
+					t.Fatalf("at the end of the ramp: a queue %v, %+v", queued, s)
 				}
 			}
 			h := w.fleet.History()
-			queue, ok := h.FirstQueue(begin)
-			if !ok {
-				t.Fatal("the ramp ends in no queue")
-			}
+			queue, _ := h.FirstQueue(begin)
 			multiplier := w.fleet.conditions.load.at(queue)
 			t.Logf("residency fell after %v, boundaries after %v, within turns after %v; queue after %v at %.2f times the load, KV usage %.2f before",
 				residency-begin, boundary-begin, within-begin, queue-begin, multiplier, usageBefore)

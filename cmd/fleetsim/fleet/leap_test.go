@@ -12,17 +12,18 @@ import (
 // at the end of a leap.
 func TestLeapsEqualSteps(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	tests := []struct {
+		name   string
 		config Config
 		until  time.Duration
 	}{
-		"the demo":   {DemoConfig(1, time.Time{}), 4 * time.Minute},
-		"profile B":  {Config{Profile: "B", Seed: 2, WarmUp: -1, Load: 1.5}, 10 * time.Minute},
-		"preemption": {preemptionConfig(), 3 * time.Minute},
-		"timeouts":   {timeoutConfig(), 4 * time.Minute},
+		{"preemption", preemptionConfig(), 3 * time.Minute},
+		{"timeouts", timeoutConfig(), 4 * time.Minute},
+		{"the demo", DemoConfig(1, time.Time{}), 4 * time.Minute},
+		{"profile B", Config{Profile: "B", Seed: 2, WarmUp: -1, Load: 1.5}, 10 * time.Minute},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range watched(tests) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			leaping, err := newFleet(test.config)
 			if err != nil {
