@@ -95,7 +95,7 @@ func (d queueGrowing) tell(w PoolWindow, v *Verdict, q queue) {
 	v.Summary = fmt.Sprintf("Pool %s: %s waiting, bound by %s", w.pool.name, plural(int(v.Value), "request"), binds)
 	drainText, slopeText := "none was started lately", ""
 	if q.drains {
-		drainText = "at the present pace they need " + spell(time.Duration(q.drain*float64(time.Second)))
+		drainText = "at the present pace they need " + spellSeconds(q.drain)
 	}
 	if q.sloped {
 		slopeText = fmt.Sprintf(", %+.1f per minute", q.slope*60)

@@ -103,13 +103,13 @@ func (c *cacheExcess) residencyFell(w PoolWindow, onset int64) (seconds float64,
 		return 0, ""
 	}
 	usual, notes := c.residency.median(onset, c.conf.scale)
-	before := spell(time.Duration(seconds * float64(time.Second)))
+	before := spellSeconds(seconds)
 	switch {
 	case seconds < shortResidency.Seconds():
 		return seconds, fmt.Sprintf("Residency or working set: before the onset a freed block stayed in the cache for %s only, less than people take between turns.", before)
 	case notes > 0 && seconds < residencyFall*usual:
 		return seconds, fmt.Sprintf("Residency or working set: before the onset a freed block stayed in the cache for %s, usual are %s: more live contexts than the cache holds.",
-			before, spell(time.Duration(usual*float64(time.Second))))
+			before, spellSeconds(usual))
 	default:
 		return seconds, ""
 	}

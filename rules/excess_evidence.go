@@ -172,7 +172,7 @@ func (c *cacheExcess) tell(w PoolWindow, level int, v *Verdict) {
 		seen = append(seen, s)
 	}
 	if l.Cause.Residency > 0 {
-		seen = append(seen, fmt.Sprintf("Residency before the onset: %s.", spell(time.Duration(l.Cause.Residency*float64(time.Second)))))
+		seen = append(seen, fmt.Sprintf("Residency before the onset: %s.", spellSeconds(l.Cause.Residency)))
 	}
 	if t.source == sourceCounters {
 		seen = append(seen, "This alert is never more than a warning here: "+untrustedText+".")
@@ -257,7 +257,7 @@ func prefilledAgain(tokens, seconds, computed float64) string {
 		return text
 	}
 	return fmt.Sprintf("%s That is about %s of prefill at the %s tokens/s that a request of this pool sees.",
-		text, spell(time.Duration(tokens*seconds/computed*float64(time.Second))), amount(computed/seconds))
+		text, spellSeconds(tokens*seconds/computed), amount(computed/seconds))
 }
 
 // confidence judges by the number of requests since the onset.

@@ -45,6 +45,7 @@ const (
 	totalFailed
 	totalCooldowns
 	totalAnswered
+	totalExternalHits
 	// totalCovered is the time between good pages in seconds, totalUsage the
 	// KV usage over the time in which it was known, and totalUsageCovered that time.
 	totalCovered
@@ -61,6 +62,8 @@ const (
 	histComputed
 	histTTFT
 	histITL
+	// histTPOT is the time per output token of a request, one value of each.
+	histTPOT
 	histPrefill
 	histQueueTime
 	histOverhead
@@ -74,7 +77,7 @@ const (
 // long says whether windows of two hours are asked of it, or of minutes only.
 func (t total) long() bool {
 	switch t {
-	case totalPrompt, totalCached, totalQueries, totalHits, totalGenerated, totalCovered, totalUsage, totalUsageCovered:
+	case totalPrompt, totalCached, totalQueries, totalHits, totalGenerated, totalExternalHits, totalCovered, totalUsage, totalUsageCovered:
 		return true
 	default:
 		return false
@@ -94,7 +97,7 @@ func (h hist) long() bool {
 // windowed says whether quantiles of a window are asked of it.
 func (h hist) windowed() bool {
 	switch h {
-	case histTTFT, histITL, histOverhead, histRedis, histPostgres:
+	case histTTFT, histITL, histTPOT, histOverhead, histRedis, histPostgres:
 		return true
 	default:
 		return false
@@ -136,6 +139,8 @@ func totalOf(name string) (total, bool) {
 		return totalQueries, true
 	case collector.VLLMCacheHits:
 		return totalHits, true
+	case collector.VLLMExternalHits:
+		return totalExternalHits, true
 	case collector.VLLMGenerationTokens:
 		return totalGenerated, true
 	case collector.VLLMPreemptions:
@@ -192,6 +197,8 @@ func histOf(name string) (h hist, part string, ok bool) {
 			return histTTFT, part, true
 		case collector.VLLMITL:
 			return histITL, part, true
+		case collector.VLLMTPOT:
+			return histTPOT, part, true
 		case collector.VLLMPrefillTime:
 			return histPrefill, part, true
 		case collector.VLLMQueueTime:

@@ -17,8 +17,10 @@ type histogram struct {
 	// buckets are cumulative over the bounds too, as exposed.
 	buckets    []float64
 	sum, count float64
-	// sumSkipped and countSkipped are in the source's total, but were not seen to be added.
+	// sumSkipped, countSkipped and skipped, which is by bucket, are in the
+	// source's total, but were not seen to be added.
 	sumSkipped, countSkipped float64
+	skipped                  []float64
 
 	bucketColumns          []column
 	sumColumn, countColumn column
@@ -39,6 +41,7 @@ func (h *histogram) bound(le float64) (i int, isNew bool) {
 	}
 	h.bounds = append(h.bounds, le)
 	h.buckets = append(h.buckets, 0)
+	h.skipped = append(h.skipped, 0)
 	i = len(h.bounds) - 1
 	at, _ := slices.BinarySearchFunc(h.sorted, le, func(j int, le float64) int {
 		if h.bounds[j] < le {
@@ -57,6 +60,16 @@ func (h *histogram) above(le float64) (float64, bool) {
 		return 0, false
 	}
 	return h.count - h.buckets[i], true
+}
+
+// highest holds the highest finite bound alone, nothing where there is none.
+func (h *histogram) highest() []float64 {
+	for _, i := range slices.Backward(h.sorted) {
+		if !math.IsInf(h.bounds[i], 1) {
+			return h.bounds[i : i+1]
+		}
+	}
+	return nil
 }
 
 // histChild is the set of series that differ in le only. Its count decides
@@ -105,7 +118,7 @@ func (c *histChild) finish(p pageContext) change {
 		h.add(c.now, histValues{})
 	case changeBaseline:
 		if !p.sampled {
-			h.sumSkipped += max(c.now.sum-c.last.sum, 0)
+			h.skip(c.now, c.last)
 		}
 	case changeShrunk:
 	}
@@ -114,15 +127,28 @@ func (c *histChild) finish(p pageContext) change {
 	return what
 }
 
+// skip notes what now has over base and was not seen to be added.
+func (h *histogram) skip(now, base histValues) {
+	h.sumSkipped += max(now.sum-base.sum, 0)
+	for i, v := range now.buckets {
+		if !math.IsNaN(base.buckets[i]) {
+			v -= base.buckets[i]
+		}
+		h.skipped[i] += max(v, 0)
+	}
+}
+
 // add counts what now has over base; a base without buckets is zero.
 func (h *histogram) add(now, base histValues) {
 	h.sum += now.sum - base.sum
 	for i, v := range now.buckets {
 		if i < len(base.buckets) {
+			if math.IsNaN(base.buckets[i]) { // it turned up just now
+				h.skipped[i] += v
+				continue
+			}
 			v -= base.buckets[i]
 		}
-		if v > 0 { // not NaN
-			h.buckets[i] += v
-		}
+		h.buckets[i] += max(v, 0)
 	}
 }

@@ -30,13 +30,15 @@ type pool struct {
 	logStale  string
 	unclaimed uint64
 
-	excess  *cacheExcess
-	share   *reprefillShare
-	drift   *cacheDrift
-	peers   peerMisses
-	seats   seatSize
-	outputs []*output
-	watches []*watch
+	excess   *cacheExcess
+	share    *reprefillShare
+	drift    *cacheDrift
+	peers    peerMisses
+	seats    seatSize
+	noFit    noFit
+	headroom poolHeadroom
+	outputs  []*output
+	watches  []*watch
 }
 
 // check says what is wrong with a pool of several models.
@@ -55,6 +57,7 @@ func (p *pool) leave(u *unit) {
 	p.excess.leave(u)
 	p.share.leave(u)
 	p.seats.leave(u)
+	p.noFit.leave(u)
 	p.check()
 }
 
@@ -110,6 +113,8 @@ func (p *pool) tick(w PoolWindow) {
 	p.excess.tick(w)
 	p.share.tick(w, p.heavyPrompt())
 	p.drift.tick(w)
+	p.noFit.tick(w)
+	p.headroom.tick(w)
 }
 
 // accept takes the pool's present cache behaviour as the new normal.
@@ -125,13 +130,14 @@ type poolState struct {
 	Share  json.RawMessage `json:"reprefill_share,omitempty"`
 	Drift  json.RawMessage `json:"cache_drift,omitempty"`
 	Seats  seatState       `json:"seats"`
+	NoFit  []noFitCell     `json:"no_fit,omitempty"`
 	// Left is when the last engine left; zero while there are any.
 	Left time.Time `json:"left,omitzero"`
 }
 
 // state is what the state file holds of the pool.
 func (p *pool) state() (poolState, error) {
-	s := poolState{Seats: p.seats.save()}
+	s := poolState{Seats: p.seats.save(), NoFit: slices.Clone(p.noFit.cells)}
 	var errs [3]error
 	s.Excess, errs[0] = p.excess.save()
 	s.Share, errs[1] = p.share.save()
@@ -145,6 +151,7 @@ func (p *pool) state() (poolState, error) {
 // load takes up what the state file knows of the pool.
 func (p *pool) load(s poolState) error {
 	p.seats.load(s.Seats)
+	p.noFit.cells = s.NoFit
 	var errs []error
 	for _, part := range []struct {
 		keeper keeper

@@ -38,6 +38,9 @@ type SLOConfig struct {
 	TTFTP95 model.Duration `yaml:"ttft_p95,omitempty"`
 	// ITLP95 is the objective for the 95th percentile of the inter-token latency.
 	ITLP95 model.Duration `yaml:"itl_p95,omitempty"`
+	// TokensPerSecondP10 is the speed that 9 of 10 requests should get at least,
+	// in tokens per second; 0 is the floor of InteractivityLow.
+	TokensPerSecondP10 float64 `yaml:"tokens_per_second_p10,omitempty"`
 }
 
 // UnmarshalYAML decodes strictly and checks the pool.
@@ -57,6 +60,9 @@ func (c PoolConfig) check() error {
 	}
 	if c.MaxNumSeqs < 0 {
 		return fmt.Errorf("pools: %s: max_num_seqs is %d: leave it out if it is unknown", c.Name, c.MaxNumSeqs)
+	}
+	if !(c.SLO.TokensPerSecondP10 >= 0) || c.SLO.TTFTP95 < 0 || c.SLO.ITLP95 < 0 {
+		return fmt.Errorf("pools: %s: slo: an objective is not above zero: leave out those that are not promised", c.Name)
 	}
 	switch c.Role {
 	case "", "prefill", "decode":

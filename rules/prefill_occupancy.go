@@ -33,9 +33,10 @@ func (w unitWindow) prefillShare(d time.Duration) (prefillShare, bool) {
 	return p, first.possible() && queued.possible() && p.covered >= occupancyCovered*d.Seconds()
 }
 
-// sums is what a histogram gained in the window, without its buckets.
+// sums is what a histogram gained in the window, without its buckets; of their
+// bounds the highest alone.
 func (w unitWindow) sums(h hist, d time.Duration) bucketCounts {
-	return bucketCounts{bounds: w.unit.hists[h].bounds, sum: w.HistSum(h, d), count: w.HistCount(h, d)}
+	return bucketCounts{bounds: w.unit.hists[h].highest(), sum: w.HistSum(h, d), count: w.HistCount(h, d)}
 }
 
 // prefillShare is that of the members which tell it, together.
@@ -48,4 +49,23 @@ func (w PoolWindow) prefillShare(d time.Duration) (all prefillShare, told int) {
 		}
 	}
 	return all, told
+}
+
+// aborted estimates how many of the window's first tokens were of requests
+// that were aborted afterwards, whose queue time is then never told: first
+// tokens, less the requests that finished, less those that run now and did not
+// at its beginning. finished are those that finished.
+func (w PoolWindow) aborted(d time.Duration) (aborted, finished float64) {
+	for _, u := range w.pool.members {
+		e := w.engine(u)
+		running, okNow := e.Gauge(gaugeRunning)
+		before, okBefore := e.gaugeAt(gaugeRunning, w.ms-d.Milliseconds())
+		if _, ok := e.prefillShare(d); !ok || !okNow || !okBefore {
+			continue
+		}
+		done := e.HistCount(histQueueTime, d)
+		finished += done
+		aborted += max(e.HistCount(histTTFT, d)-done-(running-before), 0)
+	}
+	return aborted, finished
 }

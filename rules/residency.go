@@ -18,8 +18,8 @@ const (
 
 // residencyInputs are what residency is computed from, over one window.
 type residencyInputs struct {
-	// allocated is tokens computed and generated, covered replica-seconds.
-	allocated, covered float64
+	// missed, generated and prompted are tokens, covered replica-seconds.
+	missed, generated, prompted, covered float64
 	// capacity is tokens, usage a ratio.
 	capacity, usage float64
 }
@@ -27,10 +27,11 @@ type residencyInputs struct {
 // seconds is T_C = 0.75 C (1 - usage) / A, the time that a freed block stays
 // in the cache, with A in tokens per covered replica-second.
 func (r residencyInputs) seconds() (float64, bool) {
-	if r.allocated <= 0 || r.covered <= 0 || r.capacity <= 0 {
+	allocated := r.missed + r.generated
+	if allocated <= 0 || r.covered <= 0 || r.capacity <= 0 {
 		return 0, false
 	}
-	return residencyFactor * r.capacity * (1 - r.usage) * r.covered / r.allocated, true
+	return residencyFactor * r.capacity * (1 - r.usage) * r.covered / allocated, true
 }
 
 // residency reads the inputs of one engine on the pages in (from, to].
@@ -42,9 +43,10 @@ func (w unitWindow) residency(from, to int64) (residencyInputs, bool) {
 	if !ok || !trusted || !okCapacity || usageTime <= 0 || w.unit.hitStep > 0 {
 		return residencyInputs{}, false
 	}
-	missed, _ := w.unit.missed(s, from, to)
+	missed, prompted := w.unit.missed(s, from, to)
 	return residencyInputs{
-		allocated: max(missed, 0) + w.IncreaseIn(totalGenerated, from, to),
+		missed: max(missed, 0), prompted: prompted,
+		generated: w.IncreaseIn(totalGenerated, from, to),
 		covered:   w.IncreaseIn(totalCovered, from, to),
 		capacity:  capacity,
 		usage:     w.IncreaseIn(totalUsage, from, to) / usageTime,
@@ -67,28 +69,34 @@ func (w PoolWindow) residency(from, to int64) (seconds float64, told int, ok boo
 	return w.meanResidency(func(e EngineWindow) (residencyInputs, bool) { return e.residency(from, to) })
 }
 
-// meanResidency is that of the pool's mean engine: rates per covered
-// replica-second, the mean capacity and usage.
+// meanResidency is that of the pool's mean engine.
 func (w PoolWindow) meanResidency(of func(EngineWindow) (residencyInputs, bool)) (seconds float64, told int, ok bool) {
-	var all residencyInputs
+	all, told := w.residencyInputs(of)
+	seconds, ok = all.seconds()
+	return seconds, told, ok
+}
+
+// residencyInputs are those of the pool's mean engine: sums of tokens and time,
+// the mean capacity and usage.
+func (w PoolWindow) residencyInputs(of func(EngineWindow) (residencyInputs, bool)) (all residencyInputs, told int) {
 	for _, u := range w.pool.members {
 		r, ok := of(w.engine(u))
 		if !ok {
 			continue
 		}
-		all.allocated += r.allocated
+		all.missed += r.missed
+		all.generated += r.generated
+		all.prompted += r.prompted
 		all.covered += r.covered
 		all.capacity += r.capacity
 		all.usage += r.usage
 		told++
 	}
-	if told == 0 {
-		return 0, 0, false
+	if told > 0 {
+		all.capacity /= float64(told)
+		all.usage /= float64(told)
 	}
-	all.capacity /= float64(told)
-	all.usage /= float64(told)
-	seconds, ok = all.seconds()
-	return seconds, told, ok
+	return all, told
 }
 
 // residencies notes the pool's residency over the last day.

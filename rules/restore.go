@@ -146,10 +146,10 @@ func windowNames() (long, short []string) {
 	long = []string{
 		collector.ProcessStart, collector.VLLMCacheConfig, collector.VLLMKVUsage, collector.VLLMPromptTokens,
 		collector.VLLMPromptCached, collector.VLLMCacheQueries, collector.VLLMCacheHits, collector.VLLMGenerationTokens,
-		collector.VLLMSleepState,
+		collector.VLLMSleepState, collector.VLLMExternalHits,
 	}
 	for _, name := range []string{
-		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL, collector.VLLMQueueTime,
+		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL, collector.VLLMTPOT, collector.VLLMQueueTime,
 		collector.LiteLLMOverhead, collector.LiteLLMRedisLatency, collector.LiteLLMPostgresLatency, collector.LiteLLMTotalLatency, collector.LiteLLMAPILatency,
 	} {
 		long = append(long, name+partSum, name+partCount)

@@ -72,7 +72,12 @@ func (s *seatSize) take(u *unit) {
 		seen = &seatSeen{}
 		s.seen[u] = seen
 	}
-	seen.prompts.take(u.hists[histPrompt], func(calls, _, high float64) { s.add(calls, high) })
+	seen.prompts.take(u.hists[histPrompt], func(calls, low, high float64) {
+		if low > 0 {
+			s.add(0, low) // where the calls of this bucket begin
+		}
+		s.add(calls, high)
+	})
 	generated, finished := u.totals[totalGenerated].sum, u.totals[totalFinished].sum
 	if seen.begun {
 		s.Generated += max(generated-seen.generated, 0)
@@ -91,8 +96,8 @@ func (s *seatState) add(calls, bound float64) {
 	s.counts[i] += calls
 }
 
-// usualPrompt is the median prompt in tokens.
-func (s *seatState) usualPrompt() (float64, bool) {
+// prompt is a quantile of the prompts in tokens.
+func (s *seatState) prompt(q float64) (float64, bool) {
 	b := bucketCounts{bounds: s.bounds}
 	all := 0.0
 	for _, c := range s.counts {
@@ -102,7 +107,7 @@ func (s *seatState) usualPrompt() (float64, bool) {
 	if all < minRequests {
 		return 0, false
 	}
-	return b.quantile(0.5)
+	return b.quantile(q)
 }
 
 // usualOutput is the mean output in tokens.
@@ -114,8 +119,11 @@ func (s *seatState) usualOutput() float64 {
 }
 
 // tokens is what a usual call needs.
-func (s *seatState) tokens() (float64, bool) {
-	p, ok := s.usualPrompt()
+func (s *seatState) tokens() (float64, bool) { return s.need(0.5) }
+
+// need is what a call needs whose prompt is at that quantile.
+func (s *seatState) need(q float64) (float64, bool) {
+	p, ok := s.prompt(q)
 	return p + s.usualOutput(), ok
 }
 

@@ -119,6 +119,7 @@ func (e *Engine) pool(name string, conf *PoolConfig, modelName string) *pool {
 		excess: newCacheExcess(newExcessConfig(e.rules)),
 		share:  newReprefillShare(newShareConfig(e.rules[reprefillShareHigh])),
 		drift:  &cacheDrift{conf: newDriftConfig(e.rules[prefixCacheDrift])},
+		noFit:  newNoFit(e.rules), headroom: newPoolHeadroom(name, e.rules),
 	}
 	e.pools[name] = p
 	if s, ok := e.remembered.Pools[name]; ok {
