@@ -27,40 +27,57 @@ func main() {
 	}
 }
 
-// run serves until ctx ends or the recording is over.
+// action is what a command does.
+type action func(ctx context.Context, stdout io.Writer) error
+
+// run does what the arguments ask for; without a command that is serving.
 func run(ctx context.Context, args []string, stdout io.Writer) error {
-	app := kingpin.New("fleetsim", "Serves the metrics pages of a simulated LLM fleet, or of a recording.")
-	listen := app.Flag("listen", "Address of the first engine; the others and the gateway take the ports after it. Port 0 takes free ones.").
+	app := kingpin.New("fleetsim", "Serves the metrics pages of a simulated LLM fleet, or of a recording, and scores detectors on it.")
+	actions := map[string]action{}
+	for _, command := range []func(*kingpin.Application) (string, action){serveCommand, scoreCommand} {
+		name, do := command(app)
+		actions[name] = do
+	}
+	name, err := app.Parse(args)
+	if err != nil {
+		return err
+	}
+	return actions[name](ctx, stdout)
+}
+
+// serveCommand serves until it is told to end or the recording is over.
+func serveCommand(app *kingpin.Application) (string, action) {
+	cmd := app.Command("serve", "Serves metrics pages. The default.").Default()
+	listen := cmd.Flag("listen", "Address of the first engine; the others and the gateway take the ports after it. Port 0 takes free ones.").
 		Default("127.0.0.1:9100").TCP()
-	speed := app.Flag("speed", "Simulated, or recorded, seconds a second.").Default("1").Float64()
+	speed := cmd.Flag("speed", "Simulated, or recorded, seconds a second.").Default("1").Float64()
 
 	var config fleet.Config
-	app.Flag("engines", "Number of engines; 4, or that of the scenario, when left out.").IntVar(&config.Engines)
-	app.Flag("profile", "Hardware and workload as measured: "+strings.Join(profileNames(), ", ")+"; the demo's, or that of the scenario, when left out.").
+	cmd.Flag("engines", "Number of engines; 4, or that of the scenario, when left out.").IntVar(&config.Engines)
+	cmd.Flag("profile", "Hardware and workload as measured: "+strings.Join(profileNames(), ", ")+"; the demo's, or that of the scenario, when left out.").
 		EnumVar(&config.Profile, profileNames()...)
-	app.Flag("load", "Factor on the usual rate of sessions of a profile; that of the scenario when left out.").Float64Var(&config.Load)
-	app.Flag("gateway-workers", "Number of the gateway's worker processes.").Default("2").IntVar(&config.GatewayWorkers)
-	app.Flag("sessions", "Sessions under way at once, over all engines; a large fleet wants a few for each. 90, or the rate of the profile, when left out.").
+	cmd.Flag("load", "Factor on the usual rate of sessions of a profile; that of the scenario when left out.").Float64Var(&config.Load)
+	cmd.Flag("gateway-workers", "Number of the gateway's worker processes.").Default("2").IntVar(&config.GatewayWorkers)
+	cmd.Flag("sessions", "Sessions under way at once, over all engines; a large fleet wants a few for each. 90, or the rate of the profile, when left out.").
 		IntVar(&config.Workload.Sessions)
-	app.Flag("users", "Number of people, each with a key of its own.").Default("8").IntVar(&config.Users)
-	app.Flag("seed", "Equal seeds give equal runs.").Default("1").Uint64Var(&config.Seed)
-	app.Flag("scenario", "What happens: "+strings.Join(scenarioNames(), ", ")+".").
+	cmd.Flag("users", "Number of people, each with a key of its own.").Default("8").IntVar(&config.Users)
+	cmd.Flag("seed", "Equal seeds give equal runs.").Default("1").Uint64Var(&config.Seed)
+	cmd.Flag("scenario", "What happens: "+strings.Join(scenarioNames(), ", ")+".").
 		Default("demo").EnumVar(&config.Scenario, scenarioNames()...)
 
 	var replay replayOptions
-	app.Flag("recording", "Serve this recording (a directory, .tar.zst or .tar.gz) instead of a simulation.").StringVar(&replay.path)
-	app.Flag("from", "Where to begin in the recording: RFC 3339 or Unix seconds; its beginning when left out.").StringVar(&replay.from)
-	app.Flag("to", "Where to end in the recording; its end when left out.").StringVar(&replay.to)
-	if _, err := app.Parse(args); err != nil {
-		return err
+	cmd.Flag("recording", "Serve this recording (a directory, .tar.zst or .tar.gz) instead of a simulation.").StringVar(&replay.path)
+	cmd.Flag("from", "Where to begin in the recording: RFC 3339 or Unix seconds; its beginning when left out.").StringVar(&replay.from)
+	cmd.Flag("to", "Where to end in the recording; its end when left out.").StringVar(&replay.to)
+	return cmd.FullCommand(), func(ctx context.Context, stdout io.Writer) error {
+		if *speed <= 0 {
+			return fmt.Errorf("--speed=%g: must be positive", *speed)
+		}
+		if replay.path != "" {
+			return serveRecording(ctx, stdout, *listen, *speed, replay)
+		}
+		return serveFleet(ctx, stdout, *listen, *speed, config)
 	}
-	if *speed <= 0 {
-		return fmt.Errorf("--speed=%g: must be positive", *speed)
-	}
-	if replay.path != "" {
-		return serveRecording(ctx, stdout, *listen, *speed, replay)
-	}
-	return serveFleet(ctx, stdout, *listen, *speed, config)
 }
 
 func profileNames() []string {

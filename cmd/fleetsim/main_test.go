@@ -139,6 +139,8 @@ func TestRefusals(t *testing.T) {
 		"port":      {[]string{"--listen=" + taken.Addr().String()}, "choose another --listen"},
 		"recording": {[]string{"--recording=nowhere"}, "nowhere"},
 		"flag":      {[]string{"--engine=3"}, "unknown long flag"},
+		"seeds":     {[]string{"score", "--seeds=0"}, "--seeds=0 --parallel="},
+		"corpus":    {[]string{"score", "--scenario=demo"}, `"demo" is not in the corpus`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := run(t.Context(), test.args, io.Discard); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -33,7 +33,10 @@ var imports = map[string][]string{
 	"cmd/kvwatch": {
 		"alerting", "cmd/fleetsim/fleet", "collector", "collector/history", "dashboards", "dashboards/web", "rules", "rules/sizing",
 	},
-	"cmd/fleetsim": {"cmd/fleetsim/fleet", "collector"}, // it replays recordings too
+	// It replays recordings, and scores the rules.
+	"cmd/fleetsim":        {"cmd/fleetsim/fleet", "cmd/fleetsim/score", "collector"},
+	"cmd/fleetsim/scrape": {"cmd/fleetsim/fleet", "collector"},
+	"cmd/fleetsim/score":  {"cmd/fleetsim/fleet", "cmd/fleetsim/scrape", "collector", "rules"},
 	// The simulator imitates servers that know nothing of kvwatch.
 	"cmd/fleetsim/fleet": {},
 	"deploy":             {},

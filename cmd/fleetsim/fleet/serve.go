@@ -15,6 +15,9 @@ import (
 // tickEvery is how often Run lets simulated time catch up with the clock.
 const tickEvery = 50 * time.Millisecond
 
+// EngineVersion is what the engines say of themselves.
+const EngineVersion = "0.32.0"
+
 // contentType is what both servers send with their pages.
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,7 +31,7 @@ func (f *Fleet) Handler(i int) http.Handler {
 	})
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"version":"0.32.0"}`)
+		fmt.Fprintf(w, `{"version":%q}`, EngineVersion)
 	})
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	return mux
