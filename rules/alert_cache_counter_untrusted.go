@@ -28,57 +28,80 @@ type counterUntrusted struct{ settings }
 
 // Judge implements detector.
 func (d counterUntrusted) Judge(w PoolWindow, _ time.Time) Verdict {
-	told := 0
-	var wrong, instead []string
+	told, wrong := 0, 0
+	var seen, instead []string
 	for _, u := range w.pool.members {
 		e := w.engine(u)
 		if !e.Fresh() || !u.offers(sourceCounters) {
 			continue
 		}
 		told++
-		why := d.contradiction(e)
-		if why == "" {
+		fault, ok := d.contradiction(e)
+		if !ok {
 			continue
 		}
-		wrong = append(wrong, fmt.Sprintf("%s: %s", u.name(), why))
-		instead = append(instead, readInstead(u))
+		wrong++
+		if len(seen) < toldEngines {
+			seen = append(seen, u.name()+": "+fault.text())
+			instead = append(instead, readInstead(u))
+		}
 	}
 	if told == 0 {
 		return unknown("no engine of the pool has prefix cache counters lately")
 	}
 	v := Verdict{
-		Active: len(wrong) > 0, Phase: PhaseWatching, Value: float64(len(wrong)),
-		Text:    fmt.Sprintf("%d of %s contradict themselves", len(wrong), plural(told, "engine's counters")),
+		Active: wrong > 0, Phase: PhaseWatching, Value: float64(wrong),
+		Text:    fmt.Sprintf("%d of %s contradict themselves", wrong, plural(told, "engine's counters")),
 		Over:    fmt.Sprintf("Pool %s: the prefix cache counters no longer contradict the other figures", w.pool.name),
-		Numbers: []Number{{Name: "engines_untrusted", Value: float64(len(wrong)), Unit: "engines"}, {Name: "engines", Value: float64(told), Unit: "engines"}},
+		Numbers: []Number{{Name: "engines_untrusted", Value: float64(wrong), Unit: "engines"}, {Name: "engines", Value: float64(told), Unit: "engines"}},
 	}
 	if v.Active {
-		d.tell(w, &v, wrong, instead)
+		d.tell(w, &v, seen, instead)
 	}
 	return v
 }
 
-// contradiction says how the engine's counters contradict its other figures, ""
-// where they do not.
-func (d counterUntrusted) contradiction(e EngineWindow) string {
+// toldEngines is how many engines the text names.
+const toldEngines = 6
+
+// counterFault is how an engine's counters contradict its other figures over a window.
+type counterFault struct {
+	format          string
+	counted, should float64
+	window          time.Duration
+}
+
+func (c counterFault) text() string {
+	if c.format == neverHit {
+		return fmt.Sprintf(c.format, amount(c.counted), spell(c.window), percent(c.should))
+	}
+	return fmt.Sprintf(c.format, amount(c.counted), amount(c.should), spell(c.window))
+}
+
+const (
+	hitsAbove   = "%s hits in %s tokens looked up, within %s"
+	overCounted = "%s tokens looked up, %s prompted, within %s"
+	neverHit    = "no hit in %s tokens looked up within %s, though %s of the prompt tokens were found"
+)
+
+// contradiction says how the engine's counters contradict its other figures,
+// false where they do not.
+func (d counterUntrusted) contradiction(e EngineWindow) (counterFault, bool) {
 	u, window := e.unit, d.duration("window")
-	from := e.ms - window.Milliseconds()
 	queried, hits := e.Increase(totalQueries, window), e.Increase(totalHits, window)
 	if hits > queried {
-		return fmt.Sprintf("%s hits of %s tokens looked up within %s", amount(hits), amount(queried), spell(window))
+		return counterFault{hitsAbove, hits, queried, window}, true
 	}
-	if u.pool.heavyPrompt() > 0 && u.overcounted(from, e.ms, d.number("factor")) {
-		return fmt.Sprintf("%s tokens looked up within %s, %s prompted", amount(queried), spell(window), amount(e.Increase(totalPrompt, window)))
+	if u.pool.heavyPrompt() > 0 && u.overcounted(e.ms-window.Milliseconds(), e.ms, d.number("factor")) {
+		return counterFault{overCounted, queried, e.Increase(totalPrompt, window), window}, true
 	}
 	long := scaled(longWindow, min(d.timeScale, 1))
 	if e.Increase(totalHits, long) > 0 {
-		return ""
+		return counterFault{}, false
 	}
 	queried = u.tokensPerCount() * e.Increase(totalQueries, long)
-	if reused, ok := e.reusedElsewhere(long); ok && queried >= d.number("queried") && reused >= d.number("reused") {
-		return fmt.Sprintf("no hit in %s tokens looked up within %s, though %s of the prompt tokens were found", amount(queried), spell(long), percent(reused))
-	}
-	return ""
+	reused, ok := e.reusedElsewhere(long)
+	return counterFault{neverHit, queried, reused, long}, ok && queried >= d.number("queried") && reused >= d.number("reused")
 }
 
 // reusedElsewhere is the share of the prompt tokens that were found in the
@@ -105,10 +128,11 @@ func readInstead(u *unit) string {
 	return ""
 }
 
-func (d counterUntrusted) tell(w PoolWindow, v *Verdict, wrong, instead []string) {
-	v.Summary = fmt.Sprintf("Pool %s: the prefix cache counters of %s cannot be trusted", w.pool.name, plural(len(wrong), "engine"))
-	if len(wrong) > 6 {
-		wrong = append(slices.Clone(wrong[:6]), plural(len(wrong)-6, "engine")+" more")
+func (d counterUntrusted) tell(w PoolWindow, v *Verdict, seen, instead []string) {
+	wrong := int(v.Value)
+	v.Summary = fmt.Sprintf("Pool %s: the prefix cache counters of %s cannot be trusted", w.pool.name, plural(wrong, "engine"))
+	if wrong > len(seen) {
+		seen = append(seen, plural(wrong-len(seen), "engine")+" more")
 	}
 	slices.Sort(instead)
 	instead = slices.Compact(instead)
@@ -117,7 +141,7 @@ func (d counterUntrusted) tell(w PoolWindow, v *Verdict, wrong, instead []string
 		reads = "There is nothing to read instead: hit ratios are absent meanwhile, and a cache collapse is told as a warning at most."
 	}
 	v.Evidence = Evidence{
-		Seen: strings.Join(wrong, "; ") + ".",
+		Seen: strings.Join(seen, "; ") + ".",
 		Against: fmt.Sprintf("Tokens looked up should be those prompted (fires over %g times them plus %d full prompts of %s tokens, within %s), hits at most the look-ups, and not 0 in %s of them while at least %s of the prompt tokens are found.",
 			d.number("factor"), guardSlack, amount(w.pool.heavyPrompt()), spell(d.duration("window")), amount(d.number("queried")), percent(d.number("reused"))),
 		Cause: "counter_untrusted", CauseText: "Before vLLM 0.27 a request that waits for KV is looked up again at every step, and each look-up is counted. " + reads,

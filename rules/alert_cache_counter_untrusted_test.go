@@ -17,10 +17,10 @@ func TestCacheCounterUntrusted(t *testing.T) {
 		says  string
 	}{
 		"look-ups counted again": {
-			func(f *fleet, p *page) { p.add(10*f.prompt, collector.VLLMCacheQueries) }, "tokens looked up within 5 min",
+			func(f *fleet, p *page) { p.add(10*f.prompt, collector.VLLMCacheQueries) }, " prompted, within 5 min",
 		},
 		"hits above look-ups": {
-			func(f *fleet, p *page) { p.add(4*f.prompt, collector.VLLMCacheHits) }, "hits of",
+			func(f *fleet, p *page) { p.add(4*f.prompt, collector.VLLMCacheHits) }, " hits in ",
 		},
 		"no hit at all": {
 			func(_ *fleet, p *page) { p.values[p.of(collector.VLLMCacheHits)] = 0 }, "no hit in",

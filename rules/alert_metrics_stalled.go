@@ -33,7 +33,7 @@ type stalledState struct {
 }
 
 // Judge implements detector.
-func (d *metricsStalled) Judge(w TargetWindow, _ time.Time) Verdict {
+func (d *metricsStalled) Judge(w TargetWindow, firing time.Time) Verdict {
 	t := w.target
 	switch {
 	case w.pool == nil:
@@ -46,7 +46,10 @@ func (d *metricsStalled) Judge(w TargetWindow, _ time.Time) Verdict {
 	}
 	same := time.Duration(w.ms-d.Since) * time.Millisecond
 	window := d.duration("window")
-	v := Verdict{Phase: PhaseWatching, Value: same.Seconds(), Text: "the page changes", Over: "The metrics page of " + t.instance + " of job " + t.job + " changes again"}
+	v := Verdict{Phase: PhaseWatching, Value: same.Seconds(), Text: "the page changes"}
+	if !firing.IsZero() {
+		v.Over = fmt.Sprintf("The metrics page of %s of job %s changes again", t.instance, t.job)
+	}
 	if same <= w.fresh { // as at nearly all times
 		return v
 	}
