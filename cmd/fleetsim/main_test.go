@@ -121,6 +121,33 @@ func TestServesARecording(t *testing.T) {
 	}
 }
 
+// Both ways to write the past say what was written and what happens in it.
+func TestWritesThePast(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"history": {[]string{"history", "--storage.path"}, "samples from 2026-01-01T00:00:00Z to 2026-01-01T00:02:52Z in "},
+		"record":  {[]string{"record"}, "60 pages and 0 failed scrapes from 2026-01-01T00:00:00Z to 2026-01-01T00:02:52Z in "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var printed bytes.Buffer
+			path := filepath.Join(t.TempDir(), "past")
+			if err := run(t.Context(), append(test.args, path, "--scenario=affinity_lost", "--days=0.002"), &printed); err != nil {
+				t.Fatal(err)
+			}
+			if text := printed.String(); !strings.Contains(text, test.want+path+"\nincident at 2026-01-01T00:02:30Z, cause routing\n") {
+				t.Errorf("printed %q", text)
+			}
+			if entries, err := os.ReadDir(path); err != nil || len(entries) == 0 {
+				t.Errorf("nothing was written: %v", err)
+			}
+		})
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	var listen net.ListenConfig
@@ -140,6 +167,10 @@ func TestRefusals(t *testing.T) {
 		"recording": {[]string{"--recording=nowhere"}, "nowhere"},
 		"flag":      {[]string{"--engine=3"}, "unknown long flag"},
 		"seeds":     {[]string{"score", "--seeds=0"}, "--seeds=0 --parallel="},
+		"full":      {[]string{"history", "--storage.path=."}, "storage path . is not empty"},
+		"days":      {[]string{"record", "--days=-1", "nowhere"}, "--days=-1 --scrape-interval=15s: give a positive number"},
+		"start":     {[]string{"record", "--start=yesterday", "nowhere"}, "--start: \"yesterday\" is neither"},
+		"there":     {[]string{"record", "--scenario=healthy", "."}, "exists already"},
 		"corpus":    {[]string{"score", "--scenario=demo"}, `"demo" is not in the corpus`},
 	} {
 		t.Run(name, func(t *testing.T) {

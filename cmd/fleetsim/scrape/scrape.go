@@ -5,6 +5,7 @@ package scrape
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -24,6 +25,42 @@ const (
 	GatewayJob = "litellm"
 )
 
+// page is one page of the fleet and what a collector knows of it.
+type page struct {
+	collector.Target
+
+	version string
+	read    func(*fleet.Snapshot) error
+	write   func(io.Writer) error
+}
+
+// pages are those of all engines, those that are built later too, and then that
+// of the gateway.
+func pages(f *fleet.Fleet) []page {
+	config := f.Config()
+	var all []page
+	for i := range config.Engines + config.Standby {
+		all = append(all, page{
+			Target: target(collector.SourceVLLM, EngineJob, fmt.Sprintf("engine-%d:8000", i)), version: fleet.EngineVersion,
+			read:  func(into *fleet.Snapshot) error { return f.EngineSnapshot(i, into) },
+			write: func(w io.Writer) error { return f.EnginePage(i, w) },
+		})
+	}
+	return append(all, page{
+		Target: target(collector.SourceLiteLLM, GatewayJob, "gateway:4000"), read: f.GatewaySnapshot, write: f.GatewayPage,
+	})
+}
+
+func target(source, job, instance string) collector.Target {
+	return collector.Target{
+		Labels: labels.FromStrings(model.JobLabel, job, model.InstanceLabel, instance), Source: source, Interval: Interval,
+	}
+}
+
+// failed says whether the error of a page is that of a scrape which failed, and
+// not one of the simulator.
+func failed(err error) bool { return errors.Is(err, fleet.ErrDown) || errors.Is(err, fleet.ErrLost) }
+
 // Options say what is read.
 type Options struct {
 	// Names are the canonical names of the series that are kept, with their
@@ -38,14 +75,13 @@ type Scraper struct {
 	fleet   *fleet.Fleet
 	start   time.Time
 	names   map[string]bool
-	targets []*target
+	targets []*scraped
 }
 
-// target is one page of the fleet.
-type target struct {
-	labels   labels.Labels
-	read     func(*fleet.Snapshot) error
-	version  string
+// scraped is one page that is read again and again.
+type scraped struct {
+	page
+
 	rounds   *collector.Stored
 	snapshot fleet.Snapshot
 	// series are those of the snapshot's labels, nil what is not kept.
@@ -54,28 +90,18 @@ type target struct {
 	samples []collector.StoredSample
 }
 
-// New makes the scraper of a fleet, engines first.
+// New makes the scraper of a fleet.
 func New(f *fleet.Fleet, o Options) *Scraper {
-	config := f.Config()
-	s := &Scraper{fleet: f, start: config.Start, names: map[string]bool{}}
+	s := &Scraper{fleet: f, start: f.Config().Start, names: map[string]bool{}}
 	for _, name := range append(collector.StoredNames(o.Names...), collector.StoredTargetNames()...) {
 		s.names[name] = true
 	}
-	for i := range config.Engines + config.Standby {
-		read := func(into *fleet.Snapshot) error { return f.EngineSnapshot(i, into) }
-		s.add(collector.SourceVLLM, EngineJob, fmt.Sprintf("engine-%d:8000", i), fleet.EngineVersion, read)
-	}
-	if o.Gateway {
-		s.add(collector.SourceLiteLLM, GatewayJob, "gateway:4000", "", f.GatewaySnapshot)
+	for _, p := range pages(f) {
+		if p.Source == collector.SourceVLLM || o.Gateway {
+			s.targets = append(s.targets, &scraped{page: p, rounds: collector.NewStored(p.Target)})
+		}
 	}
 	return s
-}
-
-func (s *Scraper) add(source, job, instance, version string, read func(*fleet.Snapshot) error) {
-	t := collector.Target{
-		Labels: labels.FromStrings(model.JobLabel, job, model.InstanceLabel, instance), Source: source, Interval: Interval,
-	}
-	s.targets = append(s.targets, &target{labels: t.Labels, read: read, version: version, rounds: collector.NewStored(t)})
 }
 
 // Scrape advances the fleet to a simulated time, reads all pages and gives them
@@ -100,12 +126,12 @@ func (s *Scraper) Scrape(at time.Duration, sink func(*collector.Round) error) er
 }
 
 // round reads one page; nil where nobody knows its address yet.
-func (s *Scraper) round(t *target, now time.Time) (*collector.Round, error) {
+func (s *Scraper) round(t *scraped, now time.Time) (*collector.Round, error) {
 	err := t.read(&t.snapshot)
 	switch {
 	case errors.Is(err, fleet.ErrAbsent):
 		return nil, nil
-	case errors.Is(err, fleet.ErrDown), errors.Is(err, fleet.ErrLost):
+	case failed(err):
 		return t.rounds.Failed(now), nil
 	case err != nil:
 		return nil, err
@@ -123,7 +149,7 @@ func (s *Scraper) round(t *target, now time.Time) (*collector.Round, error) {
 }
 
 // know looks up the series that are new on a page.
-func (s *Scraper) know(t *target) {
+func (s *Scraper) know(t *scraped) {
 	if t.life != t.snapshot.Life {
 		t.series, t.life = t.series[:0], t.snapshot.Life
 	}
@@ -134,7 +160,7 @@ func (s *Scraper) know(t *target) {
 			continue
 		}
 		builder.Reset(exposed)
-		t.labels.Range(func(l labels.Label) { builder.Set(l.Name, l.Value) })
+		t.Labels.Range(func(l labels.Label) { builder.Set(l.Name, l.Value) })
 		t.series = append(t.series, collector.NewStoredSeries(builder.Labels()))
 	}
 }
