@@ -33,7 +33,8 @@ func (d kvSaturated) Judge(w PoolWindow, _ time.Time) Verdict {
 		}
 		told++
 		worst = max(worst, usage)
-		if !d.always(e, u.target.intervalOr(w.interval)) {
+		over := func(v float64) bool { return v > d.number("ratio") && v <= 1 }
+		if !e.throughout(gaugeUsage, d.duration("window"), over) {
 			continue
 		}
 		full = append(full, fmt.Sprintf("%s %s", u.name(), percent(usage)))
@@ -53,22 +54,6 @@ func (d kvSaturated) Judge(w PoolWindow, _ time.Time) Verdict {
 		d.tell(w, &v, full, idle)
 	}
 	return v
-}
-
-// always says whether the usage was over the ratio at every scrape of the window.
-func (d kvSaturated) always(e EngineWindow, interval time.Duration) bool {
-	r, column := e.unit.target.short, e.unit.gauges[gaugeUsage].column
-	window := max(d.duration("window"), 2*interval)
-	from := e.ms - window.Milliseconds()
-	if r.n == 0 || r.times[r.start] > from+interval.Milliseconds() {
-		return false // not seen for so long
-	}
-	for i := r.upTo(from); i < r.n; i++ {
-		if v := r.get(column, r.slot(i)); !(v > d.number("ratio") && v <= 1) {
-			return false
-		}
-	}
-	return true
 }
 
 func (d kvSaturated) tell(w PoolWindow, v *Verdict, full, idle []string) {

@@ -38,10 +38,11 @@ func (d queueGrowing) Judge(w PoolWindow, _ time.Time) Verdict {
 		Over: fmt.Sprintf("Pool %s: the queue no longer grows, %s waiting now", w.pool.name, plural(int(now), "request")),
 	}
 	if now <= 0 {
+		d.deferred(w, &v)
 		return v
 	}
 	q := queue{}
-	q.slope, q.sloped = d.slope(w)
+	q.slope, q.sloped = d.slope(w, EngineWindow.waitingAt)
 	q.drain, _, q.drains = w.drain(max(d.duration("window"), leastScrapes*w.interval))
 	slow := !q.drains || q.drain > d.number("drain")
 	if q.sloped {
@@ -50,7 +51,7 @@ func (d queueGrowing) Judge(w PoolWindow, _ time.Time) Verdict {
 	if q.drains {
 		v.Numbers = append(v.Numbers, Number{Name: "drain", Value: q.drain, Unit: "seconds"})
 	}
-	if v.Active = q.sloped && q.slope > 0 && d.always(w) || slow && d.anyStarted(w); !v.Active {
+	if v.Active = q.sloped && q.slope > 0 && d.always(w, EngineWindow.waitingAt) || slow && d.anyStarted(w); !v.Active {
 		return v
 	}
 	d.tell(w, &v, q)
@@ -67,18 +68,50 @@ type queue struct {
 	drains bool
 }
 
+// waitingSeries is what waited on an engine at a time.
+type waitingSeries func(e EngineWindow, t int64) (float64, bool)
+
 // always says whether requests waited at every scrape of the window.
-func (d queueGrowing) always(w PoolWindow) bool {
-	_, y := w.series(d.duration("window"), leastScrapes, func(e EngineWindow, t int64) (float64, bool) { return e.waitingAt(t) })
+func (d queueGrowing) always(w PoolWindow, at waitingSeries) bool {
+	_, y := w.series(d.duration("window"), leastScrapes, at)
 	whole := max(int(d.duration("window")/w.interval), leastScrapes) + 1
 	return len(y) >= whole && !slices.ContainsFunc(y, func(n float64) bool { return n <= 0 })
 }
 
 // slope is the growth in requests per second; false where there are too few
 // scrapes to tell.
-func (d queueGrowing) slope(w PoolWindow) (float64, bool) {
-	x, y := w.series(d.duration("slope_window"), leastScrapes, func(e EngineWindow, t int64) (float64, bool) { return e.waitingAt(t) })
+func (d queueGrowing) slope(w PoolWindow, at waitingSeries) (float64, bool) {
+	x, y := w.series(d.duration("slope_window"), leastScrapes, at)
 	return theilSen(x, y)
+}
+
+// deferred judges a pool in which nothing waits for capacity: what waits for
+// something else may stand there for good reasons (KV that is on its way from
+// a prefill engine), but it does not grow.
+func (d queueGrowing) deferred(w PoolWindow, v *Verdict) {
+	at := func(e EngineWindow, t int64) (float64, bool) { return e.gaugeAt(gaugeWaitingDeferred, t) }
+	held, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Gauge(gaugeWaitingDeferred) })
+	if held <= 0 {
+		return
+	}
+	slope, sloped := d.slope(w, at)
+	v.Value, v.Text = held, amount(held)+" deferred, none waiting for capacity"
+	v.Numbers = []Number{{Name: "deferred", Value: held, Unit: "requests"}, {Name: "slope", Value: slope * 60, Unit: "requests/min"}}
+	if v.Active = sloped && slope > 0 && d.always(w, at); !v.Active {
+		return
+	}
+	binds, why, next := w.binding()
+	v.Summary = fmt.Sprintf("Pool %s: %s waiting, bound by %s", w.pool.name, plural(int(held), "request"), binds)
+	v.Evidence = Evidence{
+		Seen: fmt.Sprintf("%s deferred, %+.1f per minute, and none waiting for capacity. By engine: %s.",
+			plural(int(held), "request"), slope*60, w.byEngine(func(e EngineWindow) (string, bool) {
+				n, ok := e.Gauge(gaugeWaitingDeferred)
+				return amount(n), ok
+			})),
+		Against:   fmt.Sprintf("Fires when requests are deferred at every scrape of %s and grow over %s.", spell(d.duration("window")), spell(d.duration("slope_window"))),
+		CauseText: why, Next: next, Numbers: v.Numbers,
+		Confidence: "high: the engines' own count",
+	}
 }
 
 // anyStarted says that the pool has a pace to hold a queue against: pages
@@ -113,38 +146,63 @@ func (d queueGrowing) tell(w PoolWindow, v *Verdict, q queue) {
 	}
 }
 
-// binding names what the queue waits for: kv, slots, prefill or deferred.
+// What a queue waits for.
+const (
+	boundKV       = "kv"
+	boundSlots    = "slots"
+	boundPrefill  = "prefill"
+	boundDeferred = "deferred"
+)
+
+// binding names what the pool's queue waits for: kv, slots, prefill or deferred.
 func (w PoolWindow) binding() (name, why, next string) {
-	deferred, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.Gauge(gaugeWaitingDeferred) })
-	capacity, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.waitingForCapacity() })
-	preempted, told := w.preempted()
-	worst, worstOK, full := 0.0, false, 0
+	engines := make([]EngineWindow, 0, len(w.pool.members))
 	for _, u := range w.pool.members {
-		e := w.engine(u)
-		if n, ok := e.waitingForCapacity(); !ok || n <= 0 {
+		engines = append(engines, w.engine(u))
+	}
+	return bindingOf(engines, w.pool.maxNumSeqs())
+}
+
+// binding names what the engine's own queue waits for.
+func (w EngineWindow) binding() (name, why, next string) {
+	return bindingOf([]EngineWindow{w}, w.pool.maxNumSeqs())
+}
+
+func bindingOf(engines []EngineWindow, maxNumSeqs int) (name, why, next string) {
+	deferred, capacity, preempted, told := 0.0, 0.0, 0.0, false
+	worst, worstOK, full := 0.0, false, 0
+	for _, e := range engines {
+		n, _ := e.Gauge(gaugeWaitingDeferred)
+		deferred += n
+		if n, ok := e.preempted(); ok {
+			preempted, told = preempted+n, true
+		}
+		n, ok := e.waitingForCapacity()
+		if !ok || n <= 0 {
 			continue
 		}
+		capacity += n
 		if usage, ok := e.usage(); ok {
 			worst, worstOK = max(worst, usage), true
 		}
-		if running, ok := e.Gauge(gaugeRunning); ok && w.pool.maxNumSeqs() > 0 && running >= float64(w.pool.maxNumSeqs()) {
+		if running, ok := e.Gauge(gaugeRunning); ok && maxNumSeqs > 0 && running >= float64(maxNumSeqs) {
 			full++
 		}
 	}
 	switch {
 	case deferred > capacity:
-		return "deferred", fmt.Sprintf("Deferred: %s wait for something else than capacity (grammar, remote KV, LoRA).", amount(deferred)),
+		return boundDeferred, fmt.Sprintf("Deferred: %s wait for something else than capacity (grammar, remote KV, LoRA).", amount(deferred)),
 			"Look at what is deferred: structured output, a KV connector or the LoRA limit; more engines do not help."
 	case worst > 0.9 || preempted > 0:
-		return "kv", kvBinds(worst, worstOK, preempted, told),
+		return boundKV, kvBinds(worst, worstOK, preempted, told),
 			"Room for contexts binds: add an engine, raise gpu-memory-utilization, use an fp8 KV cache, or shorten outputs and contexts."
 	case full > 0:
-		return "slots", fmt.Sprintf("Slots: %s at max_num_seqs %d while the KV cache has room.", plural(full, "engine"), w.pool.maxNumSeqs()),
+		return boundSlots, fmt.Sprintf("Slots: %s at max_num_seqs %d while the KV cache has room.", plural(full, "engine"), maxNumSeqs),
 			"Raise --max-num-seqs if the inter-token latency allows it, or add an engine."
 	case !worstOK:
-		return "prefill", "Prefill is what remains: the engines tell no KV usage.", "Check the engines' KV usage metric; else add an engine."
+		return boundPrefill, "Prefill is what remains: the engines tell no KV usage.", "Check the engines' KV usage metric; else add an engine."
 	default:
-		return "prefill", fmt.Sprintf("Prefill: the KV cache has room (%s in use) and requests wait to be computed.", percent(worst)),
+		return boundPrefill, fmt.Sprintf("Prefill: the KV cache has room (%s in use) and requests wait to be computed.", percent(worst)),
 			"Prompt tokens bind: look at the prefix cache's hit ratio first, then at max-num-batched-tokens, then add an engine."
 	}
 }
@@ -164,10 +222,13 @@ func kvBinds(usage float64, usageOK bool, preempted float64, preemptedOK bool) s
 // preempted counts the preemptions of the last 5 minutes; false where no
 // engine counts them.
 func (w PoolWindow) preempted() (float64, bool) {
-	n, told := w.sum(func(e EngineWindow) (float64, bool) {
-		return e.Increase(totalPreemptions, 5*time.Minute), e.Fresh() && e.unit.has(totalPreemptions)
-	})
+	n, told := w.sum(func(e EngineWindow) (float64, bool) { return e.preempted() })
 	return n, told > 0
+}
+
+// preempted counts the engine's.
+func (w EngineWindow) preempted() (float64, bool) {
+	return w.Increase(totalPreemptions, 5*time.Minute), w.Fresh() && w.unit.has(totalPreemptions)
 }
 
 // byEngine lists a figure by engine, of at most six engines.

@@ -215,6 +215,7 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 		return nil, nil, err
 	}
 	e.tickCalls(now)
+	e.tickRefused()
 	for _, p := range e.sortedPools() {
 		p.tick(n.pool(p))
 	}

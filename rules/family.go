@@ -46,6 +46,8 @@ const (
 	totalCooldowns
 	totalAnswered
 	totalExternalHits
+	// totalTurnedAway are the requests that an engine's admission control refused.
+	totalTurnedAway
 	// totalCovered is the time between good pages in seconds, totalUsage the
 	// KV usage over the time in which it was known, and totalUsageCovered that time.
 	totalCovered
@@ -149,6 +151,8 @@ func totalOf(name string) (total, bool) {
 		return totalDrafts, true
 	case collector.VLLMRequestSuccess:
 		return totalFinished, true
+	case collector.VLLMRejections:
+		return totalTurnedAway, true
 	case collector.LiteLLMRejected:
 		return totalRejected, true
 	case collector.LiteLLMRequests:

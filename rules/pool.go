@@ -29,6 +29,9 @@ type pool struct {
 	logged    bool
 	logStale  string
 	unclaimed uint64
+	// refused are what gateways count of the pool's calls that an engine
+	// answered with 503.
+	refused []refusedBy
 
 	excess   *cacheExcess
 	share    *reprefillShare

@@ -157,8 +157,8 @@ func windowNames() (long, short []string) {
 	}
 	// Counters whose windows are short are scanned whole too: a first sight
 	// within a healthy target would count as an increase.
-	long = append(long, collector.VLLMPreemptions, collector.VLLMRequestSuccess, collector.VLLMDrafts,
-		collector.LiteLLMRejected, collector.LiteLLMRequests, collector.LiteLLMFailed, collector.LiteLLMCooledDown, collector.LiteLLMDeploySuccess, collector.LiteLLMInputTokens,
+	long = append(long, collector.VLLMPreemptions, collector.VLLMRequestSuccess, collector.VLLMDrafts, collector.VLLMRejections,
+		collector.LiteLLMRejected, collector.LiteLLMRequests, collector.LiteLLMFailed, collector.LiteLLMCooledDown, collector.LiteLLMDeploySuccess, collector.LiteLLMDeployFailure, collector.LiteLLMInputTokens,
 		collector.LiteLLMRedisCalls, collector.LiteLLMRedisFailed, collector.LiteLLMPostgresCalls, collector.LiteLLMPostgresFailed)
 	short = append(short, collector.VLLMRunning, collector.VLLMWaiting, collector.VLLMWaitingByReason, collector.LiteLLMInFlight, collector.LiteLLMDeployState)
 	return long, short

@@ -79,6 +79,9 @@ type target struct {
 	watches   []*watch
 	// served are the requests that a gateway answered, by the model asked for.
 	served map[string]*served
+	// refused are the calls for a model that a gateway's deployments answered
+	// with 503, by the model asked for.
+	refused map[string]*refused
 	// backends are the deployments that a gateway tells of, by model_id.
 	backends map[string]*backend
 }
@@ -98,6 +101,7 @@ type slot struct {
 	ok, limited bool
 	served      *served
 	backend     *backend
+	refused     *refused
 }
 
 type slotKind uint8
@@ -111,6 +115,7 @@ const (
 	slotCount
 	slotStart
 	slotBackend
+	slotRefused
 )
 
 func newTarget(job, instance string, interval time.Duration) *target {
@@ -230,6 +235,9 @@ func (t *target) readPage(at int64, samples []collector.Sample) {
 		u.noteSleep(at)
 		u.store(long, short)
 	}
+	for _, r := range t.refused {
+		t.short.set(r.column, short, r.sum)
+	}
 	t.lastGood = at
 	if at-t.prunedAt >= pruneEvery.Milliseconds() {
 		t.prunedAt = at
@@ -278,6 +286,9 @@ func (t *target) take(s collector.Sample, p pageContext) (work bool) {
 		default:
 			sl.child.now.count = s.Value
 		}
+	case slotRefused:
+		increase, _, _ := sl.counter.step(s.Value, p)
+		sl.refused.sum += increase
 	case slotBackend:
 		sl.backend.note(s.Value, p.at, t.page)
 	case slotStart, slotIgnored:
@@ -413,6 +424,9 @@ func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
 	}
 	if name == collector.LiteLLMDeploySuccess || name == collector.LiteLLMDeployFailure {
 		t.backendFor(ls.Get(labelModelID)).serves(ls.Get(labelRequestedModel))
+	}
+	if name == collector.LiteLLMDeployFailure && ls.Get("exception_status") == "503" {
+		return &slot{unit: u, kind: slotRefused, refused: t.refusedFor(ls.Get(labelRequestedModel))}
 	}
 	if c, ok := totalOf(name); ok {
 		sl := &slot{
