@@ -115,6 +115,9 @@ type pageSample struct {
 
 // parsed reads a page by Prometheus's parser, all of it at once.
 func parsed(page []byte, openMetrics bool) ([]pageSample, error) {
+	if bytes.IndexByte(page, 0) >= 0 {
+		return nil, errors.New("it ends without a word at the first zero byte")
+	}
 	parser := textparse.NewPromParser(page, nil, false)
 	if openMetrics {
 		parser = textparse.NewOpenMetricsParser(page, nil)

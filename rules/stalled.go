@@ -53,6 +53,8 @@ func (w EngineWindow) unjudged() string {
 		return sampledReason
 	case w.sleptWithin(stallWindow):
 		return "the engine sleeps"
+	case w.Increase(totalCovered, w.atLeastTwo(stallWindow)) <= 0:
+		return "no two pages were read within " + spell(w.atLeastTwo(stallWindow))
 	default:
 		return ""
 	}

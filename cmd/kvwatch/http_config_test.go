@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/pem"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -98,7 +100,7 @@ func TestInspectWritesHTTPConfig(t *testing.T) {
 		t.Helper()
 		file := writeFile(t, filepath.Join(dir, "http.yml"), settings)
 		var out bytes.Buffer
-		if err := run(t.Context(), []string{"inspect", "--for=1s", "--write-config", "--http.config.file=" + file, address}, &out); err != nil {
+		if err := run(t.Context(), []string{"inspect", "--for=3s", "--write-config", "--http.config.file=" + file, address}, &out); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(out.String(), "hush") {
@@ -124,26 +126,32 @@ func TestInspectWritesHTTPConfig(t *testing.T) {
 func TestRecordWithHTTPConfig(t *testing.T) {
 	t.Parallel()
 	address, dir := secured(t, pageAt("/metrics", "", vllmPage))
-	r := recording{
-		urls: []string{address}, output: filepath.Join(dir, "recording"), interval: 100 * time.Millisecond, length: time.Second,
-		progress: &bytes.Buffer{},
+	// One round is recorded of the server, whatever came of it.
+	record := func(name, configFile string) (string, error) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := recording{
+			urls: []string{address}, output: filepath.Join(dir, name), interval: 2 * time.Second, length: time.Minute,
+			http: httpOptions{configFile: configFile}, progress: io.Discard, taken: func(*collector.Round) { cancel() },
+		}
+		var out bytes.Buffer
+		err := r.run(ctx, &out)
+		return out.String(), err
 	}
-	var out bytes.Buffer
-	if err := r.run(t.Context(), &out); err == nil || !strings.Contains(out.String(), "unknown authority") {
-		t.Errorf("without the file: %v, %s", err, out.String())
+	if out, err := record("without", ""); err == nil || !strings.Contains(out, "unknown authority") {
+		t.Errorf("without the file: %v, %s", err, out)
 	}
-	r.output = filepath.Join(dir, "another")
-	r.http.configFile = writeFile(t, filepath.Join(dir, "http.yml"), "tls_config: {ca_file: ca.pem}\nauthorization: {credentials_file: key}")
-	if err := r.run(t.Context(), &out); err != nil {
-		t.Fatalf("%v, %s", err, out.String())
+	file := writeFile(t, filepath.Join(dir, "http.yml"), "tls_config: {ca_file: ca.pem}\nauthorization: {credentials_file: key}")
+	if out, err := record("with", file); err != nil {
+		t.Fatalf("%v, %s", err, out)
 	}
-	rec, err := collector.OpenRecording(r.output)
+	rec, err := collector.OpenRecording(filepath.Join(dir, "with"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rec.Close()
-	pages := slices.Collect(rec.Pages())
-	if len(pages) == 0 || pages[0].Down {
+	if pages := slices.Collect(rec.Pages()); len(pages) == 0 || pages[0].Down {
 		t.Errorf("%d pages", len(pages))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"kvwatch/rules"
 )
 
-// servedRecording serves the recording from a moment on, so many times as fast
-// as it was, and returns the addresses by folder.
+// servedRecording serves the recording so many times as fast as it was, from a
+// moment on, at which it is when it is asked first; it returns the addresses by folder.
 func servedRecording(t *testing.T, at time.Time, speed int) map[string]string {
 	t.Helper()
 	rec, err := collector.OpenRecording(testdata + "recording.tar.zst")
@@ -22,8 +23,8 @@ func servedRecording(t *testing.T, at time.Time, speed int) map[string]string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = rec.Close() })
-	began := time.Now()
-	now := func() time.Time { return at.Add(time.Duration(speed) * time.Since(began)) }
+	began := sync.OnceValue(time.Now)
+	now := func() time.Time { return at.Add(time.Duration(speed) * time.Since(began())) }
 	addresses := map[string]string{}
 	for _, folder := range rec.Folders() {
 		server := httptest.NewServer(rec.Handler(folder, now))

@@ -55,7 +55,7 @@ func locate(file string, doc *yaml.Node, err error) error {
 }
 
 func locateOne(file string, doc *yaml.Node, msg string) error {
-	msg = errorAddress.ReplaceAllString(strings.TrimPrefix(msg, "yaml: "), "is no address: write http://host:port/path, and credentials under keys of their own")
+	msg = errorAddress.ReplaceAllLiteralString(strings.TrimPrefix(msg, "yaml: "), "is no address: write http://host:port/path, and credentials under keys of their own")
 	line, rest, token := reword(msg)
 	n := doc
 	if line == 0 {
@@ -87,11 +87,11 @@ func reword(msg string) (line int, rest, token string) {
 	switch {
 	case errorField.MatchString(rest):
 		token = errorField.FindStringSubmatch(rest)[1]
-		rest = errorField.ReplaceAllString(rest, fmt.Sprintf("unknown key %q", token))
+		rest = errorField.ReplaceAllLiteralString(rest, fmt.Sprintf("unknown key %q", token))
 	case errorType.MatchString(rest):
 		m := errorType.FindStringSubmatch(rest)
 		token = m[2]
-		rest = errorType.ReplaceAllString(rest, fmt.Sprintf("a %s does not belong here", kindInWords(m[1])))
+		rest = errorType.ReplaceAllLiteralString(rest, fmt.Sprintf("a %s does not belong here", kindInWords(m[1])))
 	default:
 		if m := errorQuoted.FindAllStringSubmatch(rest, -1); m != nil {
 			token = m[len(m)-1][1]
