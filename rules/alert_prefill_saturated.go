@@ -60,6 +60,9 @@ func (d *prefillSaturated) Judge(w PoolWindow, firing time.Time) Verdict {
 
 func (d *prefillSaturated) tell(w PoolWindow, v *Verdict, p prefillShare, requests float64, window time.Duration) {
 	v.Summary = fmt.Sprintf("Pool %s: prefill is saturating now, occupancy %.2f", w.pool.name, v.Value)
+	if v.Value < d.number("ratio") { // it goes on until that lasts
+		v.Summary = fmt.Sprintf("Pool %s: prefill was saturating, occupancy is %.2f now", w.pool.name, v.Value)
+	}
 	seen := fmt.Sprintf("Over %s, %s first tokens took %s of prefill in %s of engine time: occupancy %.2f.",
 		spell(window), amount(requests), spellSeconds(p.busy), spellSeconds(p.covered), v.Value)
 	if by := w.byEngine(func(e EngineWindow) (string, bool) {
@@ -69,7 +72,7 @@ func (d *prefillSaturated) tell(w PoolWindow, v *Verdict, p prefillShare, reques
 		seen += " By engine: " + by + "."
 	}
 	confident := confidence(requests)
-	if aborted, finished := w.aborted(window); aborted > toldAborts*finished {
+	if aborted, finished := w.aborted(window); aborted >= minRequests && aborted > toldAborts*finished {
 		seen += fmt.Sprintf(" About %s requests were aborted after their first token (%s of those that finished): their queue time is never told, so that this errs upward.",
 			amount(aborted), percent(aborted/max(finished, 1)))
 		confident = "low: aborted requests make it too high"

@@ -39,7 +39,7 @@ func (b bucketCounts) speed(q float64) (float64, bool) {
 
 // speeds gives the quantiles that can be told.
 func (b bucketCounts) speeds() []Quantile {
-	var qs []Quantile
+	qs := make([]Quantile, 0, quantiles)
 	for _, q := range summaryQuantiles() {
 		if v, ok := b.speed(q); ok {
 			qs = append(qs, Quantile{Q: q, Value: v})
