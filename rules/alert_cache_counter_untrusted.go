@@ -96,7 +96,7 @@ func (d counterUntrusted) contradiction(e EngineWindow) (counterFault, bool) {
 		return counterFault{overCounted, queried, e.Increase(totalPrompt, window), window}, true
 	}
 	long := scaled(longWindow, min(d.timeScale, 1))
-	if e.Increase(totalHits, long) > 0 {
+	if e.Increase(totalHits, long) > 0 || e.Increase(totalExternalHits, long) > 0 { // those of a tier outside are found too
 		return counterFault{}, false
 	}
 	queried = u.tokensPerCount() * e.Increase(totalQueries, long)

@@ -42,6 +42,8 @@ type demandFinding struct {
 	At int64 `json:"at"`
 	// Series are those that could be judged.
 	Series []demandGrowth `json:"series"`
+	// Headroom is what was left at the days' peaks then; 0 is unknown.
+	Headroom float64 `json:"headroom,omitempty"`
 	// Told says that its alert fired: it does so once.
 	Told bool `json:"told,omitempty"`
 }
@@ -107,7 +109,7 @@ func (d *demandDetector) numbers() (steepest float64, ns []Number) {
 
 // find judges the whole days; nil where they are too few.
 func (d *demandDetector) find(at int64) *demandFinding {
-	f := &demandFinding{At: at}
+	f := &demandFinding{At: at, Headroom: d.headroom()}
 	for _, s := range []struct {
 		name string
 		of   func(demandDay) float64
@@ -161,9 +163,26 @@ func (d *demandDetector) tell(w PoolWindow, v *Verdict, over []demandGrowth) {
 		Seen: strings.Join(seen, " "),
 		Against: fmt.Sprintf("Fires when at least %s of the pairs rise and their median slope is over %s a week, of at least %g whole days; judged at local midnight from Sunday to Monday (%s).",
 			percent(d.number("rising")), percent(math.Expm1(d.number("slope"))), d.number("days"), v.Since.In(w.now.Location()).Format("2 Jan")),
-		CauseText:  demandCause(over),
+		CauseText:  demandCause(over) + " " + d.horizon(steepest),
 		Next:       "No need to hurry. Plan the next engine for this pool, and look at what grows: sessions, turns of a session or the size of prompts.",
 		Confidence: demandConfidence(steepest), Numbers: v.Numbers,
+	}
+}
+
+// leastHeadroom is the headroom at which LoadHeadroomLow speaks.
+const leastHeadroom = 1.2
+
+// horizon says when the headroom is gone at this pace: ln(headroom/1.2) / slope weeks.
+func (d *demandDetector) horizon(g demandGrowth) string {
+	left := d.finding.Headroom
+	switch {
+	case left <= 0:
+		return "When the headroom is gone is not known: it could not be predicted within the last week."
+	case left <= leastHeadroom:
+		return fmt.Sprintf("The headroom at the peak of the day is %.2f already.", left)
+	default:
+		return fmt.Sprintf("At this pace (%s) the headroom at the peak of the day, %.2f, falls to %g in %.1f weeks.",
+			g.Name, left, leastHeadroom, math.Log(left/leastHeadroom)/g.Slope)
 	}
 }
 

@@ -1,9 +1,10 @@
 package rules
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,22 +52,6 @@ func (d *demand) day(n int) {
 		d.eval()
 	}
 	d.daily = append(d.daily, tokens)
-}
-
-// restart kills the daemon and starts it anew. It writes the state once, and
-// not at every evaluation of weeks.
-func (d *demand) restart() {
-	d.t.Helper()
-	d.options.StateFile = filepath.Join(d.t.TempDir(), "rules.json")
-	state, err := d.engine.state()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if err := writeState(d.options.StateFile, state); err != nil {
-		d.t.Fatal(err)
-	}
-	d.start()
-	d.engine.opts.StateFile = ""
 }
 
 // handGrowth is the median of all ln(later/earlier) per week over days of one weekday.
@@ -132,6 +117,16 @@ func TestDemandGrowth(t *testing.T) {
 	}
 	if got, want := k.finding.Series[0].Slope, handGrowth(d.daily); math.Abs(got-want) > 0.001 {
 		t.Errorf("growth %g per week, by hand %g", got, want)
+	}
+	// What is left is that of the last week's days, and the weeks follow from it.
+	var left []float64
+	for _, day := range k.Days[14:] {
+		left = append(left, day.Headroom)
+	}
+	slices.Sort(left)
+	steepest := slices.MaxFunc(k.finding.Series, func(a, b demandGrowth) int { return cmp.Compare(a.Slope, b.Slope) })
+	if want := fmt.Sprintf("%.2f, falls to 1.2 in %.1f weeks", left[3], math.Log(left[3]/1.2)/steepest.Slope); left[0] <= 1.2 || !strings.Contains(text, want) {
+		t.Errorf("the description has no %q: %s", want, text)
 	}
 	d.restart()
 	d.day(21)

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,23 +26,20 @@ func (f *fleet) stall(d time.Duration, busy bool) {
 func TestMetricsStalled(t *testing.T) {
 	t.Parallel()
 	const alert = "MetricsStalled"
-	f := newFleet(t, 3, Options{StateFile: filepath.Join(t.TempDir(), "rules.json")})
+	f := newFleet(t, 3, Options{})
 	f.run(20 * time.Minute)
 	f.stall(15*time.Minute, true)
 	if f.alerts(alert) > 0 {
 		t.Error("it fires within 10 minutes and its hold of 10 more")
 	}
-	if err := f.engine.Save(); err != nil {
-		t.Fatal(err)
-	}
-	f.start() // on its way
+	f.restart() // on its way
 	f.stall(6*time.Minute, true)
 	a := f.lastFired(alert)
 	if f.alerts(alert) != 1 || a.Labels["instance"] != "e1:8000" || a.Severity != SeverityWarning || !strings.Contains(a.Evidence.Seen, "2 other engines of pool vllm/m") {
 		t.Fatalf("fired %d times: %+v", f.alerts(alert), a)
 	}
 	for range 3 { // while it fires
-		f.start()
+		f.restart()
 		f.stall(2*time.Minute, true)
 	}
 	if !f.firing(alert) || f.alerts(alert) != 1 || !f.lastFired(alert).FiredAt.Equal(a.FiredAt) {

@@ -75,9 +75,9 @@ func TestDriftByHand(t *testing.T) {
 			}
 		}
 	}
-	play(10 * time.Hour)
-	f.all(0.14) // too little for D1
 	play(8 * time.Hour)
+	f.all(0.147) // too little for D1
+	play(5 * time.Hour)
 	if fires != 1 || f.alerts(missRising) > 0 {
 		t.Fatalf("fired %d times by hand, D1 %d times", fires, f.alerts(missRising))
 	}
@@ -86,7 +86,7 @@ func TestDriftByHand(t *testing.T) {
 		t.Errorf("alert %+v", a)
 	}
 	f.all(0.1)
-	play(4 * time.Hour)
+	play(3 * time.Hour)
 	if ends != 1 {
 		t.Errorf("ended %d times", ends)
 	}
@@ -120,9 +120,9 @@ func TestDriftDoesNotHideItself(t *testing.T) {
 
 func TestDriftNeedsEvidence(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 4, Options{}).learned()
+	f := newFleet(t, 4, Options{Rules: fast()}).learnedFast()
 	f.calls = 0.1
-	f.run(2*time.Hour + step)
+	f.run(12*time.Minute + step)
 	d := f.detector(prefixCacheDrift)
 	if d.Phase != PhaseUnknown || !strings.HasPrefix(d.Text, "insufficient evidence: ") {
 		t.Errorf("%s: %s", d.Phase, d.Text)
@@ -136,9 +136,9 @@ func TestDriftNeedsEvidence(t *testing.T) {
 
 func TestAcceptEndsADrift(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 4, Options{}).learned()
-	f.all(0.15)
-	f.until(prefixCacheDrift, true, 4*time.Hour)
+	f := newFleet(t, 4, Options{Rules: fast()}).learnedFast()
+	f.all(0.2)
+	f.until(prefixCacheDrift, true, 30*time.Minute)
 	if err := f.engine.Accept("vllm/m", f.now); err != nil {
 		t.Fatal(err)
 	}

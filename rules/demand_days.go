@@ -47,13 +47,16 @@ type demandDay struct {
 	Read int `json:"read"`
 	// Tokens is what was prompted and generated, of a whole day as of all of it.
 	Tokens float64 `json:"tokens"`
-	// Occupancies and Pressures (one over the residency in seconds) are of the
-	// half hours of a day that is being filled.
+	// Occupancies, Pressures (one over the residency in seconds) and Headrooms
+	// are of the half hours of a day that is being filled.
 	Occupancies []float64 `json:"occupancies,omitempty"`
 	Pressures   []float64 `json:"pressures,omitempty"`
-	// Occupancy and Pressure are the peaks of a whole day; 0 is unknown.
+	Headrooms   []float64 `json:"headrooms,omitempty"`
+	// Occupancy and Pressure are the peaks of a whole day, Headroom is what was
+	// left at its peak; 0 is unknown.
 	Occupancy float64 `json:"occupancy,omitempty"`
 	Pressure  float64 `json:"pressure,omitempty"`
+	Headroom  float64 `json:"headroom,omitempty"`
 }
 
 // dayOf is the number of the local day in which t lies. A scaled day has no midnight
@@ -109,6 +112,9 @@ func (d *demandDays) read(w PoolWindow, from int64, length time.Duration) {
 	} else if told > 0 { // nothing was allocated: nothing is evicted
 		d.Today.Pressures = append(d.Today.Pressures, 0)
 	}
+	if h := &w.pool.headroom; h.reason == "" && h.noRatio == "" {
+		d.Today.Headrooms = append(d.Today.Headrooms, h.headroom.ratio)
+	}
 }
 
 // turn ends the day when the next one has begun, and says whether that is of
@@ -129,7 +135,10 @@ func (d *demandDays) turn(next int) (weekEnded bool) {
 func (d *demandDays) keep(day demandDay) {
 	day.Tokens *= daySlots / float64(day.Read)
 	day.Occupancy, day.Pressure = dayPeak(day.Occupancies), dayPeak(day.Pressures)
-	day.Occupancies, day.Pressures = nil, nil
+	if len(day.Headrooms) > 0 { // quiet half hours have none, and are not the peak
+		day.Headroom = quantileOf(slices.Sorted(slices.Values(day.Headrooms)), 1-demandPeak)
+	}
+	day.Occupancies, day.Pressures, day.Headrooms = nil, nil, nil
 	d.Days = append(d.Days, day)
 	d.Days = slices.DeleteFunc(d.Days, func(old demandDay) bool { return old.Number <= day.Number-demandKept })
 }
@@ -140,6 +149,18 @@ func dayPeak(values []float64) float64 {
 		return 0
 	}
 	return quantileOf(slices.Sorted(slices.Values(values)), demandPeak)
+}
+
+// headroom is what was left at the peak of the last week's days, the median of
+// those of which it is known; 0 is unknown.
+func (d *demandDays) headroom() float64 {
+	var known []float64
+	for _, day := range d.Days[max(len(d.Days)-7, 0):] {
+		if day.Headroom > 0 {
+			known = append(known, day.Headroom)
+		}
+	}
+	return median(known)
 }
 
 // demandGrowth is how one series of days grows.

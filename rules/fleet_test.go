@@ -112,6 +112,41 @@ func (f *fleet) eval() {
 	}
 }
 
+// restart kills the daemon and starts it anew. It writes the state once, and
+// not at every 30 seconds of a long play.
+func (f *fleet) restart() {
+	f.t.Helper()
+	f.options.StateFile = filepath.Join(f.t.TempDir(), "rules.json")
+	state, err := f.engine.state()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := writeState(f.options.StateFile, state); err != nil {
+		f.t.Fatal(err)
+	}
+	f.start()
+	f.engine.opts.StateFile = ""
+}
+
+// fast makes the detectors of the cache ten times as fast.
+func fast() map[string]Override {
+	rules := map[string]Override{}
+	for _, name := range []string{missRising, cacheCollapse, reprefillShareHigh, prefixCacheDrift, replicaOutlierAlert} {
+		rules[name] = Override{TimeScale: 0.1}
+	}
+	return rules
+}
+
+// learnedFast runs until the baselines of fast detectors are valid.
+func (f *fleet) learnedFast() *fleet {
+	f.t.Helper()
+	f.run(50 * time.Minute)
+	if p := f.engine.pools["vllm/m"]; !p.excess.track().Baseline.valid() || !p.share.Baseline.valid() {
+		f.t.Fatal("nothing was learned in 50 minutes")
+	}
+	return f
+}
+
 // serve plays one tick of an engine: agents' calls of very different size, most
 // of them continuing, some computed in whole, so that the mean is miss.
 func (f *fleet) serve(p *page, miss float64) {

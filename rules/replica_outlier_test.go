@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -109,7 +108,7 @@ func TestReplicaOutlierByHand(t *testing.T) {
 
 func TestReplicaOutlierNeedsPeers(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 4, Options{}).learned()
+	f := newFleet(t, 4, Options{Rules: fast()}).learnedFast()
 	f.miss[2] = 0.95
 	f.run(30 * time.Minute)
 	if d := f.detector(replicaOutlierAlert); f.alerts(replicaOutlierAlert) > 0 || d.Phase != PhaseUnknown || !strings.HasPrefix(d.Text, "the pool has 4 engines") {
@@ -120,7 +119,7 @@ func TestReplicaOutlierNeedsPeers(t *testing.T) {
 // TestWholePoolIsNoOutlier lets all engines of five miss: nobody stands out.
 func TestWholePoolIsNoOutlier(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 5, Options{}).learned()
+	f := newFleet(t, 5, Options{Rules: fast()}).learnedFast()
 	f.all(0.6)
 	f.run(time.Hour)
 	if f.alerts(replicaOutlierAlert) > 0 || f.alerts(cacheCollapse) != 1 {
@@ -132,26 +131,23 @@ func TestWholePoolIsNoOutlier(t *testing.T) {
 // and reloads it.
 func TestKilledDuringAnOutlier(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 5, Options{StateFile: filepath.Join(t.TempDir(), "rules.json")}).learned()
+	f := newFleet(t, 5, Options{Rules: fast()}).learnedFast()
 	f.miss[1] = 0.95
 	f.run(3 * time.Minute)
 	before := f.outlier("e1:8000").Level
 	if before.S == 0 || f.firing(replicaOutlierAlert) {
 		t.Fatalf("S is %g before the restart, fires %t", before.S, f.firing(replicaOutlierAlert))
 	}
-	if err := f.engine.Save(); err != nil {
-		t.Fatal(err)
-	}
-	f.start()
+	f.restart()
 	f.run(step)
 	if got := f.outlier("e1:8000").Level; got.S < before.S || got.Onset != before.Onset {
 		t.Errorf("S was %g since %d, and is %g since %d", before.S, before.Onset, got.S, got.Onset)
 	}
 	f.until(replicaOutlierAlert, true, 20*time.Minute)
 	fired := f.lastFired(replicaOutlierAlert).FiredAt
-	f.start()
+	f.restart()
 	f.run(time.Minute)
-	if err := f.engine.Reload(nil, nil, step); err != nil {
+	if err := f.engine.Reload(nil, fast(), step); err != nil {
 		t.Fatal(err)
 	}
 	f.run(time.Minute)

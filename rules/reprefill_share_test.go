@@ -2,7 +2,6 @@ package rules
 
 import (
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -122,7 +121,7 @@ func TestReprefillShareByHand(t *testing.T) {
 
 func TestReprefillShareTellsWhatItSaw(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 4, Options{}).learned()
+	f := newFleet(t, 4, Options{Rules: fast()}).learnedFast()
 	f.all(0.5)
 	f.until(reprefillShareHigh, true, 10*time.Minute)
 	a := f.lastFired(reprefillShareHigh)
@@ -149,7 +148,7 @@ func TestReprefillShareTellsWhatItSaw(t *testing.T) {
 	if d := f.detector(reprefillShareHigh); f.firing(reprefillShareHigh) || d.Phase != PhaseLearning || d.Text != "learning, 0 of 6 hours" {
 		t.Errorf("after it was accepted: %s: %s", d.Phase, d.Text)
 	}
-	f.run(7 * time.Hour)
+	f.run(45 * time.Minute)
 	if usual := f.engine.pools["vllm/m"].share.Baseline.usual(); f.alerts(reprefillShareHigh) != 1 || math.Abs(usual-0.49) > 0.03 {
 		t.Errorf("it fired %d times; the new usual share is %g", f.alerts(reprefillShareHigh), usual)
 	}
@@ -174,15 +173,12 @@ func TestReprefillShareNeedsBothHistograms(t *testing.T) {
 // the bounds follow, and the share is learned anew.
 func TestBoundsMoveWithThePrompts(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, Options{}).learned()
+	f := newFleet(t, 2, Options{Rules: fast()}).learnedFast()
 	s := f.engine.pools["vllm/m"].share
-	if !s.Baseline.valid() {
-		t.Fatal("nothing was learned")
-	}
 	f.prompt /= 4
 	f.calls *= 4
-	for s.PromptBound == 20000 && f.now.Sub(testStart) < 48*time.Hour {
-		f.run(time.Hour)
+	for s.PromptBound == 20000 && f.now.Sub(testStart) < 8*time.Hour {
+		f.run(5 * time.Minute)
 	}
 	if s.PromptBound != 10000 || s.Baseline.valid() || f.firing(reprefillShareHigh) {
 		t.Errorf("bound %g, %d hours, fires %t", s.PromptBound, len(s.Baseline.Entries), f.firing(reprefillShareHigh))
@@ -217,37 +213,38 @@ func TestNearestBound(t *testing.T) {
 // while they are on their way.
 func TestKilledDuringShareAndDrift(t *testing.T) {
 	t.Parallel()
-	state := filepath.Join(t.TempDir(), "rules.json")
-	f := newFleet(t, 4, Options{StateFile: state}).learned()
+	f := newFleet(t, 4, Options{Rules: fast()}).learnedFast()
 	f.all(0.5)
-	names := []string{reprefillShareHigh, prefixCacheDrift}
-	for range 20 {
-		f.run(3 * time.Minute)
-		if err := f.engine.Save(); err != nil {
-			t.Fatal(err)
-		}
-		sum, usual := f.engine.pools["vllm/m"].share.Level, f.engine.pools["vllm/m"].drift.Usual
-		f.start()
+	for range 12 {
+		f.run(time.Minute)
+		before := f.engine.pools["vllm/m"]
+		f.restart()
 		for _, p := range f.pages { // the first page after a restart without history counts from there
 			r := p.round(f.now)
 			f.engine.Observe(&r)
 		}
 		f.eval()
 		p := f.engine.pools["vllm/m"]
-		if p.share.Level.S != sum.S || p.share.Level.Onset != sum.Onset || p.drift.Usual != usual {
-			t.Fatalf("S %g since %d, usual %g; after the restart %g since %d, %g", sum.S, sum.Onset, usual, p.share.Level.S, p.share.Level.Onset, p.drift.Usual)
+		if p.share.Level.S != before.share.Level.S || p.share.Level.Onset != before.share.Level.Onset || p.drift.Usual != before.drift.Usual {
+			t.Fatalf("S %g since %d, usual %g; after the restart %g since %d, %g", before.share.Level.S, before.share.Level.Onset, before.drift.Usual,
+				p.share.Level.S, p.share.Level.Onset, p.drift.Usual)
 		}
 	}
 	if f.alerts(reprefillShareHigh) != 1 || !f.firing(reprefillShareHigh) {
 		t.Errorf("%s fired %d times", reprefillShareHigh, f.alerts(reprefillShareHigh))
 	}
-	f.until(prefixCacheDrift, true, 3*time.Hour)
+	f.until(prefixCacheDrift, true, time.Hour)
+	names := []string{reprefillShareHigh, prefixCacheDrift}
 	fired := map[string]time.Time{}
 	for _, n := range names {
 		fired[n] = f.lastFired(n).FiredAt
 	}
-	f.start()
+	f.restart()
 	f.run(5 * time.Minute)
+	if err := f.engine.Reload(nil, fast(), step); err != nil {
+		t.Fatal(err)
+	}
+	f.run(time.Minute)
 	for _, n := range names {
 		if f.alerts(n) != 1 || !f.firing(n) || !f.lastFired(n).FiredAt.Equal(fired[n]) {
 			t.Errorf("%s fired %d times, at %s and %s", n, f.alerts(n), fired[n], f.lastFired(n).FiredAt)
