@@ -13,12 +13,13 @@ import (
 
 // errorLine finds the line that the YAML library names, errorField an unknown
 // key, errorAddress what is no address, and may hold credentials, and
-// errorQuoted the offending value that most errors quote.
+// errorQuoted the offending value that most errors quote. A value may have
+// several lines.
 var (
-	errorLine    = regexp.MustCompile(`line (\d+): (.*)`)
+	errorLine    = regexp.MustCompile(`(?s)line (\d+): (.*)`)
 	errorField   = regexp.MustCompile(`field (\S+) not found in type \S+`)
 	errorAddress = regexp.MustCompile(`parse "(?:[^"\\]|\\.)*": .*`)
-	errorType    = regexp.MustCompile(`cannot unmarshal !(\S*) (?:` + "`" + `(.*?)` + "`" + ` )?into .+`)
+	errorType    = regexp.MustCompile(`(?s)cannot unmarshal !(\S*) (?:` + "`" + `(.*?)` + "`" + ` )?into .+`)
 	errorQuoted  = regexp.MustCompile(`"([^"]+)"`)
 )
 
