@@ -86,11 +86,13 @@ vuln: ## govulncheck, where the vulnerability database can be reached
 	@deploy/ci/vuln
 
 # Raise SCORE_SEEDS for a surer table; it starts at the first seed of the table.
+# With SCORE_KEEP=folder a run that was interrupted goes on there.
 SCORE_SEEDS ?= 3
+SCORE_KEEP  ?=
 .PHONY: score
 score: ## the detectors over the whole corpus of simulated runs, into rules/SCORES.md (a quarter of an hour of CPU)
 	$(GO) build -o bin/ ./cmd/fleetsim
-	bin/fleetsim score --seeds $(SCORE_SEEDS) --first-seed 101 > bin/SCORES.md
+	bin/fleetsim score --seeds $(SCORE_SEEDS) --first-seed 101 --keep '$(SCORE_KEEP)' > bin/SCORES.md
 	mv bin/SCORES.md rules/SCORES.md
 
 .PHONY: dashboards

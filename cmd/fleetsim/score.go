@@ -22,6 +22,7 @@ type scoreOptions struct {
 	seeds     int
 	firstSeed uint64
 	parallel  int
+	keep      string
 	output    string
 	// progress is a terminal, or nothing.
 	progress io.Writer
@@ -37,6 +38,7 @@ func scoreCommand(app *kingpin.Application) (string, action) {
 	cmd.Flag("seeds", "Runs of each scenario.").Default("2").IntVar(&o.seeds)
 	cmd.Flag("first-seed", "The first seed. Those from 1 on are for tuning, those from 101 on for the table.").Default("1").Uint64Var(&o.firstSeed)
 	cmd.Flag("parallel", "Runs under way at once. What comes out does not depend on it.").Default(fmt.Sprint(runtime.GOMAXPROCS(0))).IntVar(&o.parallel)
+	cmd.Flag("keep", "Folder in which what each run came to is kept, and not run again: a score can be interrupted. Empty it after a change of the rules or the simulator.").StringVar(&o.keep)
 	cmd.Flag("output", "Form of the result: markdown or json.").Default("markdown").EnumVar(&o.output, "markdown", "json")
 	return cmd.FullCommand(), func(ctx context.Context, stdout io.Writer) error {
 		o.progress = io.Discard
@@ -59,7 +61,7 @@ func (o scoreOptions) run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	options := score.Options{Entries: entries, Seeds: score.Seeds(o.firstSeed, o.seeds), Parallel: o.parallel}
+	options := score.Options{Entries: entries, Seeds: score.Seeds(o.firstSeed, o.seeds), Parallel: o.parallel, Keep: o.keep}
 	bar := &scoreBar{to: o.progress, began: time.Now()}
 	bar.whole, bar.runs = options.Simulated()
 	options.Progress = bar.add

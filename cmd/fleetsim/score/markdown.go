@@ -33,7 +33,7 @@ func (r Result) writeHead(b *strings.Builder) {
 	}
 	weeks := 0.0
 	for _, q := range r.Quiet {
-		if q.Detector == r.detectors(anyKind)[0] {
+		if q.Detector == r.detectors(anyKind)[0] && !slices.Contains(r.withIncidents(), q.entry()) {
 			weeks += q.ReplicaWeeks
 		}
 	}
@@ -182,21 +182,27 @@ func (r Result) writeQuiet(b *strings.Builder) {
 	names := r.detectors(anyKind)
 	b.WriteString("## Quiet time: false + true fires per replica-week\n\n")
 	head(b, append([]string{"scenario", "replica-weeks"}, names...)...)
-	incidents := entriesOf(r.Incidents, func(IncidentScore) bool { return true })
-	var total, before []entry
+	incidents := r.withIncidents()
 	for _, e := range entriesOf(r.Quiet, func(QuietScore) bool { return true }) {
-		if slices.Contains(incidents, e) {
-			before = append(before, e)
-		} else {
+		if !slices.Contains(incidents, e) {
 			r.quietRow(b, e.String(), names, e)
 		}
-		if !few(e) {
-			total = append(total, e)
-		}
 	}
-	r.quietRow(b, "before and between incidents", names, before...)
-	r.quietRow(b, "**all but those with few sessions**", names, total...)
-	b.WriteString("\n")
+	r.quietRow(b, "**all but those with few sessions**", names, r.quietEntries()...)
+	r.quietRow(b, "before and after incidents", names, incidents...)
+	b.WriteString("\nThe last row counts for nothing: with equal seeds and equal load the day before an incident is the same one in many scenarios.\n\n")
+}
+
+// withIncidents are the entries that have incidents.
+func (r Result) withIncidents() []entry {
+	return entriesOf(r.Incidents, func(s IncidentScore) bool { return s.Cause != "" })
+}
+
+// quietEntries are those that false alarms are counted in: without incidents,
+// and with enough sessions for a pool to speak of.
+func (r Result) quietEntries() []entry {
+	incidents := r.withIncidents()
+	return entriesOf(r.Quiet, func(s QuietScore) bool { return !few(s.entry()) && !slices.Contains(incidents, s.entry()) })
 }
 
 // few says whether an entry has one to three sessions.

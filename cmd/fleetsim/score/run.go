@@ -15,6 +15,9 @@ type Options struct {
 	// Parallel is how many runs are under way at once; what comes out does not
 	// depend on it.
 	Parallel int
+	// Keep is a folder in which what each run came to is kept; a run that is found
+	// there is not run again. Empty keeps nothing.
+	Keep string
 	// Progress is told, from several goroutines, how much more simulated time has
 	// passed, and how many runs are over; nil tells nobody.
 	Progress func(simulated time.Duration, done int)
@@ -38,19 +41,31 @@ func Score(ctx context.Context, o Options) (Result, error) {
 	slices.SortStableFunc(order, func(a, b int) int { return int(all[b].Length - all[a].Length) })
 	for _, i := range order {
 		group.Go(func() error {
-			p, err := play(ctx, all[i], func(d time.Duration) { progress(d, 0) })
-			if err != nil {
-				return err
-			}
-			results[i] = judge(p)
+			var err error
+			results[i], err = o.one(ctx, all[i], progress)
 			progress(0, 1)
-			return nil
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return Result{}, err
 	}
 	return merge(o.Seeds, results), nil
+}
+
+// one scores one run, or finds that it was scored.
+func (o Options) one(ctx context.Context, run Run, progress func(time.Duration, int)) (Result, error) {
+	runs := kept{o.Keep}
+	if result, found, err := runs.load(run); found || err != nil {
+		progress(run.Length, 0)
+		return result, err
+	}
+	p, err := play(ctx, run, func(d time.Duration) { progress(d, 0) })
+	if err != nil {
+		return Result{}, err
+	}
+	result := judge(p)
+	return result, runs.save(run, result)
 }
 
 // Simulated is the time that a corpus simulates, and in how many runs.

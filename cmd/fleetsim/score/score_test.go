@@ -2,7 +2,10 @@ package score
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -47,6 +50,38 @@ func TestEqualSeedsGiveEqualScores(t *testing.T) {
 	}
 	if diff := cmp.Diff(results[0].Markdown(), back.Markdown()); diff != "" {
 		t.Errorf("the tables of what was read back differ:\n%s", diff)
+	}
+}
+
+// A score that was interrupted takes the runs that are kept as they are.
+func TestRunsAreKept(t *testing.T) {
+	t.Parallel()
+	o := Options{
+		Entries: []Entry{{"affinity_low_traffic", "A", 10 * time.Minute}}, Seeds: Seeds(1, 2), Parallel: 1,
+		Keep: filepath.Join(t.TempDir(), "runs"),
+	}
+	want, err := Score(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(o.Keep, "*"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("kept %v, %v", files, err)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel() // nothing may be run any more
+	got, err := Score(interrupted, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Markdown(), got.Markdown()); diff != "" {
+		t.Errorf("what was kept differs:\n%s", diff)
+	}
+	if err := os.WriteFile(files[1], []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Score(t.Context(), o); err == nil || !strings.Contains(err.Error(), files[1]+": unexpected end of JSON input (remove it") {
+		t.Errorf("half of a file: %v", err)
 	}
 }
 

@@ -69,14 +69,9 @@ func found(name, what string, e entry, recall, most float64) target {
 	}
 }
 
-// allButFew are the entries that false alarms are counted in.
-func (r Result) allButFew() []entry {
-	return entriesOf(r.Quiet, func(s QuietScore) bool { return !few(s.entry()) })
-}
-
 func falseAlarms(name string, most float64) target {
 	return target{name + ": false alarms per replica-week", fmt.Sprintf("≤ %.2f", most), func(r Result) (string, bool) {
-		sum := r.quietSum(name, r.allButFew()...)
+		sum := r.quietSum(name, r.quietEntries()...)
 		return counted(sum.False, sum.ReplicaWeeks, most)
 	}}
 }
@@ -148,7 +143,7 @@ func unionFalse(most float64) target {
 	return target{union + ": false alarms per replica-week", fmt.Sprintf("≤ %.2f", most), func(r Result) (string, bool) {
 		n, weeks := 0, 0.0
 		for _, name := range []string{"D1 warn", "D3", "D4"} {
-			sum := r.quietSum(name, r.allButFew()...)
+			sum := r.quietSum(name, r.quietEntries()...)
 			n, weeks = n+sum.False, max(weeks, sum.ReplicaWeeks)
 		}
 		return counted(n, weeks, most)

@@ -1,0 +1,68 @@
+package score
+
+import (
+	"strings"
+	"testing"
+)
+
+// The tables say what was reached, of what, and whether that is enough.
+func TestMarkdown(t *testing.T) {
+	t.Parallel()
+	about := func(scenario, detector string) Subject { return Subject{scenario, "A", detector} }
+	r := Result{
+		Seeds: Seeds(TableSeed, 4),
+		Incidents: []IncidentScore{
+			{Subject: about("affinity_random", "D1 warn"), Cause: "routing", Incidents: 4, Found: 4, Minutes: []float64{2, 3, 4, 5}, Fires: 5, CausesTold: 4, CausesRight: 3},
+			{Subject: about("affinity_random", naiveHit5m), Cause: "routing", Incidents: 4, Found: 1, Minutes: []float64{12}, Fires: 9},
+			{Subject: about("rag_onset", "D1 warn"), Cause: "content", Incidents: 4, Found: 3, Minutes: []float64{20, 21, 22}, Fires: 3},
+			{Subject: about("model_switch_wave", "D1 warn"), Cause: "content", Mild: true, Incidents: 4},
+			{Subject: about("restarts", "D1 warn"), Incidents: 8, Fires: 2},
+			{Subject: about("restarts", naiveHit5m), Incidents: 8},
+		},
+		Quiet: []QuietScore{
+			{Subject: about("healthy_week", "D1 warn"), ReplicaWeeks: 20, False: 2, True: 1},
+			{Subject: about("healthy_week", naiveHit5m), ReplicaWeeks: 20},
+			{Subject: about("low_traffic", "D1 warn"), ReplicaWeeks: 10},
+			{Subject: about("low_traffic", naiveHit5m), ReplicaWeeks: 10, False: 100},
+			{Subject: about("affinity_random", "D1 warn"), ReplicaWeeks: 20},
+			{Subject: about("affinity_random", naiveHit5m), ReplicaWeeks: 20, True: 10},
+		},
+		Queues: []QueueScore{
+			{Subject: about("affinity_random", "D1 warn"), Queues: 4, Leads: []float64{3, 9}},
+			{Subject: about("affinity_random", union), Queues: 4, Leads: []float64{3, 9, 10, 12}},
+		},
+		Demand: []DemandScore{{Subject: about(growing, "D8"), Runs: 2, Found: 1, Days: []float64{28}}},
+	}
+	got := r.Markdown()
+	for _, want := range []string{
+		"Seeds 101, 102, 103, 104 (seeds of the table: nothing was tuned to them",
+		"Quiet time in all: 30 replica-weeks.",
+		"| D1 warn: affinity lost (A) | 100 %, 4 min | 100 %, 3.5 min | yes |",
+		"| D1 warn: retrieved text sets in (A) | 100 %, 30 min | 75 %, 21 min | **no** |",
+		"| D1 warn: false alarms per replica-week | ≤ 0.05 | 0.1 (2 in 20) | **no** |",
+		"| D1 warn: fires with one to three sessions | 0 | 0 | yes |",
+		"| " + union + ": before all sustained queues (A) | ≥ 80 % | 100 % of 4, 9.5 min | yes |",
+		"| affinity_random (A) | 4 | routing | 100 % 3.5 / 4.7 | 25 % 12 / 12 |",
+		"| model_switch_wave (A) | 4 | content | - | - |",
+		"| D1 warn | 7 of 8 | 1.14 | 3 of 4 |",
+		"| healthy_week (A) | 20.0 | 0.1 + 0.05 | 0 + 0 |",
+		"| low_traffic (A) | 10.0 | 0 + 0 | 10 + 0 |",
+		"| before and after incidents | 20.0 | 0 + 0 | 0 + 0.5 |",
+		"| **all but those with few sessions** | 20.0 | 0.1 + 0.05 | 0 + 0 |",
+		"| restarts (A) | 8 | 0.25 | 0 |",
+		"| detector | A, ramps (0) | A, all (4) | B, ramps (0) | B, all (0) |",
+		"| D1 warn | - | 50 % 6.0 | - | - |",
+		"| demand_growth (A) | D8 | 1 of 2 | 28 |",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "crash spiral") {
+		t.Error("a target is listed that nothing was run for")
+	}
+	r.Seeds = Seeds(1, 1)
+	if !strings.Contains(r.Markdown(), "Seeds 1 (seeds for tuning:") {
+		t.Error("seeds for tuning are not told as such")
+	}
+}
