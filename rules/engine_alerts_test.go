@@ -49,6 +49,7 @@ func TestEngineStalled(t *testing.T) {
 	}
 	f.calls = 0
 	f.set = func(i int, p *page) {
+		p.gauges(4, 0, 0.3)
 		if i == 1 {
 			p.serve(1, 5000, 500, 100)
 		}
@@ -66,7 +67,7 @@ func TestEngineStalled(t *testing.T) {
 		t.Errorf("%d engines stall, one does", n)
 	}
 	f.calls = 3
-	f.run(time.Minute)
+	f.run(step)
 	if f.firing("EngineStalled") {
 		t.Error("it does not end with the first tokens")
 	}

@@ -150,11 +150,11 @@ func (f *fleet) learnedFast() *fleet {
 // serve plays one tick of an engine: agents' calls of very different size, most
 // of them continuing, some computed in whole, so that the mean is miss.
 func (f *fleet) serve(p *page, miss float64) {
-	p.gauges(4, 0, 0.3)
 	n := int(f.calls)
 	if f.rnd.Float64() < f.calls-float64(n) {
 		n++
 	}
+	p.gauges(min(4, 4*float64(n)), 0, 0.3)
 	for range n {
 		prompt := math.Round(f.prompt * math.Exp(0.5*f.rnd.NormFloat64()))
 		computed := math.Round(prompt * 0.02)

@@ -13,7 +13,7 @@ const stallWindow = 30 * time.Second
 // moved says whether the engine made progress within the window: a token was
 // generated, a prompt got its first, or a request finished.
 func (w unitWindow) moved(d time.Duration) bool {
-	return w.Increase(totalGenerated, d)+w.Increase(totalPrompt, d)+w.Increase(totalFinished, d) > 0
+	return w.admitted(d) || w.Increase(totalGenerated, d)+w.Increase(totalFinished, d) > 0
 }
 
 // admitted says whether a request got as far as its first token within the

@@ -337,7 +337,7 @@ func quietStorage(t *testing.T, times ...time.Time) string {
 		t.Fatal(err)
 	}
 	reader := collector.NewSavedReader(collector.Target{Labels: labels.FromStrings(model.JobLabel, "vllm", model.InstanceLabel, "vllm-0:8000")})
-	page := gunzip(t, testdata+"vllm-0.32.0.prom.gz")
+	page := gunzip(t, testdata+"vllm-0.24.0-idle.prom.gz")
 	foreign := collector.Sample{Series: &collector.Series{Labels: labels.FromStrings(model.MetricNameLabel, "node_load1", model.JobLabel, "node", model.InstanceLabel, "host")}}
 	for _, at := range times {
 		round, _ := reader.Page(bytes.NewReader(page), at)
