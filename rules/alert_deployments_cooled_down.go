@@ -23,7 +23,7 @@ type deploymentsCooledDown struct{ settings }
 func (d deploymentsCooledDown) Judge(w GatewayWindow, _ time.Time) Verdict {
 	t := w.unit.target
 	if !w.Fresh() {
-		return unknown("no page of the gateway was read lately")
+		return unknown(gatewayUnread)
 	}
 	var out []string
 	since := int64(0)

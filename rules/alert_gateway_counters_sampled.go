@@ -20,7 +20,7 @@ type gatewayCountersSampled struct{}
 func (gatewayCountersSampled) Judge(w GatewayWindow, _ time.Time) Verdict {
 	switch {
 	case !w.Fresh():
-		return unknown("no page of the gateway was read lately")
+		return unknown(gatewayUnread)
 	case !w.sampled():
 		return Verdict{Phase: PhaseWatching, Text: "one process answers all scrapes"}
 	}

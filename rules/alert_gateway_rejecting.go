@@ -75,13 +75,24 @@ func (d gatewayRejecting) Judge(w GatewayWindow, _ time.Time) Verdict {
 
 // uncounted says why the gateway's counters cannot be judged, "" when they can.
 func (w GatewayWindow) uncounted() string {
+	if text := w.unrated(); text != "" {
+		return text
+	}
+	if !w.unit.has(totalRequests) && !w.unit.has(totalRejected) {
+		return "the page has no " + collector.LiteLLMRequests
+	}
+	return ""
+}
+
+const gatewayUnread = "no page of the gateway was read lately"
+
+// unrated says why nothing of the gateway can be rated now, "" where it can.
+func (w GatewayWindow) unrated() string {
 	switch {
 	case !w.Fresh():
-		return "no page of the gateway was read lately"
+		return gatewayUnread
 	case w.sampled():
 		return sampledReason
-	case !w.unit.has(totalRequests) && !w.unit.has(totalRejected):
-		return "the page has no " + collector.LiteLLMRequests
 	default:
 		return ""
 	}

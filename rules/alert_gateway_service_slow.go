@@ -38,11 +38,8 @@ func gatewayServices() []gatewayService {
 
 // Judge implements detector.
 func (d gatewayServiceSlow) Judge(w GatewayWindow, _ time.Time) Verdict {
-	switch {
-	case !w.Fresh():
-		return unknown("no page of the gateway was read lately")
-	case w.sampled():
-		return unknown(sampledReason)
+	if text := w.unrated(); text != "" {
+		return unknown(text)
 	}
 	var texts, bad []string
 	v := Verdict{Phase: PhaseWatching}

@@ -27,14 +27,14 @@ type kvwatchBlind struct{ settings }
 
 // Judge implements detector.
 func (d kvwatchBlind) Judge(w FleetWindow, _ time.Time) Verdict {
-	all := len(w.Targets)
+	all := len(w.targets)
 	if float64(all) < d.number("least_targets") {
 		return Verdict{Phase: PhaseWatching, Text: plural(all, "target") + ": its own alerts speak for it"}
 	}
 	blind := map[string]int{}
 	unread := 0
-	for _, t := range w.Targets {
-		if why := t.unread(); why != "" {
+	for _, t := range w.targets {
+		if why := w.now.target(t).unread(); why != "" {
 			blind[why]++
 			unread++
 		}

@@ -27,10 +27,7 @@ func (metricsDisabled) Judge(w TargetWindow, firing time.Time) Verdict {
 	case t.state != collector.StateMetricsDisabled:
 		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state), Over: overState(t)}
 	}
-	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.stateSince, Value: 1, Text: "state " + string(t.state)}
-	if !firing.IsZero() && firing.Before(v.Since) { // it fired before a restart
-		v.Since = firing
-	}
+	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.sinceOr(firing), Value: 1, Text: "state " + string(t.state)}
 	v.Summary = fmt.Sprintf("%s of job %s has its metrics switched off", t.instance, t.job)
 	v.Evidence = Evidence{
 		Seen:      fmt.Sprintf("For %s %s answered without a metric of its own: %s", spell(w.now.Sub(v.Since)), t.instance, t.because()),

@@ -18,6 +18,15 @@ func init() {
 
 type targetUnauthorised struct{}
 
+// sinceOr is when the target came into its state, or when the alert fired where
+// that was before a restart.
+func (t *target) sinceOr(firing time.Time) time.Time {
+	if !firing.IsZero() && firing.Before(t.stateSince) {
+		return firing
+	}
+	return t.stateSince
+}
+
 // Judge implements detector.
 func (targetUnauthorised) Judge(w TargetWindow, firing time.Time) Verdict {
 	t := w.target
@@ -27,10 +36,7 @@ func (targetUnauthorised) Judge(w TargetWindow, firing time.Time) Verdict {
 	case t.state != collector.StateUnauthorised:
 		return watchingState(t, firing)
 	}
-	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.stateSince, Value: 1, Text: "state unauthorised"}
-	if !firing.IsZero() && firing.Before(v.Since) { // it fired before a restart
-		v.Since = firing
-	}
+	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.sinceOr(firing), Value: 1, Text: "state unauthorised"}
 	v.Summary = fmt.Sprintf("%s of job %s refuses kvwatch's key", t.instance, t.job)
 	next := "Give the scrape configuration a valid key (authorization.credentials_file)."
 	if t.source == collector.SourceLiteLLM {

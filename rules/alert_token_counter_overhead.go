@@ -60,9 +60,7 @@ func (d *tokenCounterOverhead) Judge(w GatewayWindow, _ time.Time) Verdict {
 	if !ok || b.count < minRequests || served < minRequests {
 		return unknown("fewer than 5 requests in 5 minutes had their overhead measured")
 	}
-	if mean := b.sum / b.count; mean > secondsAtMost {
-		p95 *= millisecond
-	}
+	p95 *= overheadUnit(b)
 	d.note(w, b)
 	coverage := min(b.count/served, 1)
 	slope, sloped := d.slope()
@@ -99,7 +97,7 @@ func (d *tokenCounterOverhead) note(w GatewayWindow, b bucketCounts) {
 	if requests <= 0 || tokens <= 0 {
 		return
 	}
-	d.notes = append(d.notes, overheadNote{At: w.ms, Prompt: tokens / requests, Overhead: b.sum / b.count})
+	d.notes = append(d.notes, overheadNote{At: w.ms, Prompt: tokens / requests, Overhead: overheadUnit(b) * b.sum / b.count})
 	oldest := w.ms - d.duration("window").Milliseconds()
 	d.notes = slices.DeleteFunc(d.notes, func(n overheadNote) bool { return n.At < oldest })
 }

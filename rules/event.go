@@ -68,6 +68,14 @@ func (e Event) Check() error {
 // about says whether the event speaks of the pool.
 func (e Event) about(pool string) bool { return e.Pool == "" || e.Pool == pool }
 
+// end is when it is over.
+func (e Event) end() time.Time {
+	if e.Until.After(e.At) {
+		return e.Until
+	}
+	return e.At
+}
+
 // quote is the event as an alert quotes it.
 func (e Event) quote() string {
 	text := fmt.Sprintf("%s %s", clock(e.At), e.Kind)
@@ -87,15 +95,12 @@ func (e Event) quote() string {
 // hour before its onset on, and those that last into it. Oldest first.
 func quotes(events []Event, pool string, onset, now time.Time) []string {
 	var quoted []string
+	oldest := onset.Add(-quoteWithin)
 	for _, e := range slices.Backward(events) {
-		if len(quoted) == quoteMost {
+		if len(quoted) == quoteMost || e.At.Before(oldest.Add(-eventLength)) { // what is older is over
 			break
 		}
-		from := e.At
-		if e.Until.After(from) {
-			from = e.Until
-		}
-		if e.about(pool) && !e.At.After(now) && !from.Before(onset.Add(-quoteWithin)) {
+		if e.about(pool) && !e.At.After(now) && !e.end().Before(oldest) {
 			quoted = append(quoted, e.quote())
 		}
 	}

@@ -136,11 +136,7 @@ func (e *Engine) Events(from, to time.Time) []Event {
 	defer e.mu.Unlock()
 	found := []Event{}
 	for _, event := range e.journal.events {
-		end := event.At
-		if event.Until.After(end) {
-			end = event.Until
-		}
-		if !end.Before(from) && !event.At.After(to) {
+		if !event.end().Before(from) && !event.At.After(to) {
 			found = append(found, event)
 		}
 	}

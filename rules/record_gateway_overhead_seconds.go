@@ -33,7 +33,7 @@ func gatewayOverhead(w GatewayWindow, _ string) Result {
 	}
 	r := w.summary(histOverhead, collector.LiteLLMOverhead)
 	b := w.buckets(histOverhead, summaryWindow)
-	if w.Fresh() && b.count >= minRequests && b.sum/b.count > secondsAtMost {
+	if w.Fresh() && b.count >= minRequests && overheadUnit(b) == millisecond {
 		r = w.overheadInMilliseconds(b)
 	}
 	served := w.Increase(totalRequestsOK, summaryWindow)
@@ -49,6 +49,14 @@ func gatewayOverhead(w GatewayWindow, _ string) Result {
 	}
 	r.Reason = text
 	return r
+}
+
+// overheadUnit is what the values of an overhead are in, in seconds.
+func overheadUnit(b bucketCounts) float64 {
+	if b.sum/b.count > secondsAtMost {
+		return millisecond
+	}
+	return 1
 }
 
 // overheadInMilliseconds is the summary where the values must be milliseconds.

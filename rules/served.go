@@ -56,7 +56,7 @@ func (e *Engine) servedShare(p *poolCalls, now time.Time) float64 {
 	}
 	last := now.Add(-settled).UnixMilli() / time.Minute.Milliseconds()
 	first := last - int64(hour/time.Minute)
-	n := instant{now: now, ms: now.UnixMilli(), fresh: e.fresh, interval: e.opts.ScrapeInterval}
+	n := e.instant(now)
 	counted, told := 0.0, false
 	for _, t := range e.sortedTargets() {
 		for _, u := range t.units {
