@@ -20,8 +20,8 @@ func checkConfigCommand(app *kingpin.Application) (string, action) {
 		if err != nil {
 			return invalidError{err}
 		}
-		fmt.Fprintf(stdout, "%s is valid: %s, %s, %s, %s.\n", *file,
-			count(len(c.ScrapeConfigs), "scrape job"), count(len(c.Pools), "pool"), count(len(c.Alerting.Receivers), "receiver"), count(len(c.Rules), "rule override"))
+		fmt.Fprintf(stdout, "%s is valid: %s, %s, %s, %s, %s.\n", *file,
+			count(len(c.ScrapeConfigs), "scrape job"), count(len(c.Pools), "pool"), count(len(c.Alerting.Receivers), "receiver"), count(len(c.Rules), "rule override"), count(len(c.plans), "plan"))
 		return nil
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"go.yaml.in/yaml/v3"
+
 	"kvwatch/alerting"
 	"kvwatch/collector"
 	"kvwatch/collector/history"
@@ -26,10 +28,17 @@ type Config struct {
 	SpendLogs []collector.SpendLogsConfig `yaml:"spend_logs"`
 	Pools     []rules.PoolConfig          `yaml:"pools"`
 	Rules     map[string]rules.Override   `yaml:"rules"`
+	// Plans are patterns of the files of sizing plans that are held against what is measured.
+	Plans []string `yaml:"plans"`
+	// Schedules say when what is done by the clock is done.
+	Schedules Schedules `yaml:"schedules"`
 	// RemoteWrite are servers to which the derived series are sent.
 	RemoteWrite []*history.RemoteWriteConfig `yaml:"remote_write"`
 	// Alerting holds route and receivers.
 	Alerting alerting.Config `yaml:",inline"`
+
+	// plans are the files that Plans finds.
+	plans []*planFile
 }
 
 // loadConfig reads and checks the file. Errors name file, line and column.
@@ -46,7 +55,7 @@ func loadConfig(file string) (*Config, error) {
 
 // parseConfig decodes and checks src; relative paths in it are relative to the file's folder.
 func parseConfig(file string, src []byte) (*Config, error) {
-	c := Config{Global: collector.DefaultGlobalConfig()}
+	c := Config{Global: collector.DefaultGlobalConfig(), Schedules: defaultSchedules()}
 	doc, err := decodeYAML(file, src, &c)
 	if err != nil {
 		return nil, err
@@ -55,7 +64,23 @@ func parseConfig(file string, src []byte) (*Config, error) {
 		return nil, fmt.Errorf("%s: scrape_configs is empty: name at least one vLLM or LiteLLM target, or a server that scrapes them in prometheus_sources", file)
 	}
 	c.setDirectory(file)
-	return &c, locate(file, doc, c.check())
+	if err := locate(file, doc, c.check()); err != nil {
+		return nil, err
+	}
+	return &c, c.readPlans(file, doc)
+}
+
+// readPlans reads the plans. What is wrong with a pattern is located in the
+// configuration, what is wrong with a plan in the plan's own file.
+func (c *Config) readPlans(file string, doc *yaml.Node) (err error) {
+	files, err := findPlans(filepath.Dir(file), c.Plans)
+	if err != nil {
+		return locate(file, doc, err)
+	}
+	if c.plans, err = loadPlans(files); err != nil {
+		return err
+	}
+	return checkPlans(c.plans, c.Pools)
 }
 
 // setDirectory makes relative paths relative to the file's folder.

@@ -62,6 +62,7 @@ type daemon struct {
 	engine     *rules.Engine
 	dispatcher *alerting.Dispatcher
 	intake     *intake
+	scheduler  *scheduler
 
 	// reloading lets one reload happen at a time; it guards o.Config after start.
 	reloading sync.Mutex
@@ -187,6 +188,8 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 		return fmt.Errorf("refilling the hot windows from %s: %w", d.o.StoragePath, err)
 	}
 
+	d.scheduler = newScheduler(d.log.With("component", "schedules"))
+	d.setSchedules(c.Schedules)
 	d.registry.MustRegister(newSeriesExporter(d.engine.Recorded), newScrapeDurations(d.intake.targets))
 	return d.openPage()
 }
@@ -231,6 +234,7 @@ func (d *daemon) dispatch(ctx context.Context, now time.Time, alerts []rules.Ale
 func (d *daemon) loops(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return named("alerting", d.dispatcher.Run(ctx)) })
+	group.Go(func() error { return d.scheduler.run(ctx) })
 	group.Go(func() error {
 		if err := d.intake.catchUp(ctx, time.Duration(d.interval.Load()), d.tick); err != nil {
 			return err

@@ -41,6 +41,7 @@ func (d *daemon) tryReload() error {
 		return err
 	}
 	d.setGlobal(c.Global)
+	d.setSchedules(c.Schedules)
 	d.o.Config = c
 	return nil
 }

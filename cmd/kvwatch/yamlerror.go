@@ -17,7 +17,7 @@ import (
 // several lines.
 var (
 	errorLine    = regexp.MustCompile(`(?s)line (\d+): (.*)`)
-	errorField   = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	errorField   = regexp.MustCompile(`field (\S+) not found in type .+`)
 	errorAddress = regexp.MustCompile(`parse "(?:[^"\\]|\\.)*": .*`)
 	errorType    = regexp.MustCompile(`(?s)cannot unmarshal !(\S*) (?:` + "`" + `(.*?)` + "`" + ` )?into .+`)
 	errorQuoted  = regexp.MustCompile(`"([^"]+)"`)
