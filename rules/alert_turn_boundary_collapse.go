@@ -8,24 +8,116 @@ import (
 func init() {
 	alert(Alerting{
 		Name:     "TurnBoundaryCollapse",
-		Help:     "A pool is predicted to have dropped over half of its sessions' blocks from the cache when people come back for the next turn (info: a prediction).",
+		Help:     "Calls that begin a turn find less than 0.8 times their usual share of the prompt in the cache (the median of 24 hours), by logs of calls. Without logs it is predicted, as information, where blocks survive less than half of the pauses between turns.",
 		Severity: SeverityWarning, For: 5 * time.Minute,
 		Settings: []Setting{
+			{Name: "ratio", Default: 0.8, Positive: true, Help: "share of its usual hit ratio below which a boundary has collapsed"},
+			{Name: "window", Default: quarter, Positive: true, Help: "time over which the hit ratio is told"},
+			{Name: "boundaries", Default: 20.0, Positive: true, Help: "calls that begin a turn which the window needs"},
+			{Name: "lost_prompts", Default: 16.0, Positive: true, Help: "tokens that they must have lost, in heavy prompts"},
 			{Name: "predicted_ratio", Default: 0.5, Positive: true, Help: "predicted share of pauses between turns that blocks survive, below which it is told without logs"},
 		},
-		Pool: func(s settings) detector[PoolWindow] { return turnBoundaryCollapse{s} },
+		Pool: func(s settings) detector[PoolWindow] {
+			return &turnBoundaryCollapse{
+				settings:      s,
+				boundaryRatio: boundaryRatio{window: s.duration("window"), kept: scaled(boundaryKept, s.timeScale), least: s.number("boundaries")},
+			}
+		},
 	})
 }
 
-type turnBoundaryCollapse struct{ settings }
+type turnBoundaryCollapse struct {
+	settings
+	boundaryRatio
+}
 
 // Judge implements detector.
-func (d turnBoundaryCollapse) Judge(w PoolWindow, _ time.Time) Verdict { return d.predicted(w) }
+func (d *turnBoundaryCollapse) Judge(w PoolWindow, firing time.Time) Verdict {
+	p, _ := w.calls()
+	if p == nil || p.gated() {
+		return d.predicted(w)
+	}
+	d.take(p)
+	if d.Cursor == 0 { // no call tells its place and its cached tokens
+		return d.predicted(w)
+	}
+	return d.measured(w, p, !firing.IsZero())
+}
+
+// measured judges what calls that begin a turn found in the cache. What fires
+// goes on while they find too little, also where so little is prompted that
+// little is lost.
+func (d *turnBoundaryCollapse) measured(w PoolWindow, p *poolCalls, firing bool) Verdict {
+	sum, heavy := d.now(w), w.callPrompt(p)
+	d.note(w, sum)
+	usual, learned := d.usual()
+	told := fmt.Sprintf("%s begin a turn within %s", plural(int(sum.Calls), "call"), spell(d.window))
+	switch {
+	case sum.Calls < d.least || sum.Prompt <= 0:
+		return unknown(fmt.Sprintf("insufficient evidence: %s, %g are needed", told, d.least))
+	case heavy == 0:
+		return Verdict{Phase: PhaseLearning, Text: fmt.Sprintf("learning, %g of %d calls", p.heavy.Calls, heavyCalls)}
+	case !learned || usual == 0:
+		return Verdict{Phase: PhaseLearning, Text: fmt.Sprintf("learning, %d of %d notes of what is usual", len(d.Notes), leastBoundaryNotes)}
+	}
+	ratio, lost := sum.ratio(), sum.Lost/heavy
+	v := Verdict{
+		Active: ratio < d.number("ratio")*usual && (firing || lost >= d.number("lost_prompts")), Phase: PhaseWatching, Value: ratio,
+		Text: fmt.Sprintf("calls that begin a turn find %s, usually %s, and lost %.1f full prompts; fires below %s with %g lost",
+			percent(ratio), percent(usual), lost, percent(d.number("ratio")*usual), d.number("lost_prompts")),
+		Over: fmt.Sprintf("Pool %s: calls that begin a turn find %s of their prompts in the cache, usually %s", w.pool.name, percent(ratio), percent(usual)),
+		Numbers: []Number{
+			{Name: "fallen", Value: 1 - ratio/usual, Unit: "of the usual hit ratio"},
+			{Name: "threshold_fallen", Value: 1 - d.number("ratio"), Unit: "of the usual hit ratio"},
+			{Name: "boundary_hit_ratio", Value: ratio, Unit: "ratio"},
+			{Name: "usual_hit_ratio", Value: usual, Unit: "ratio"},
+			{Name: "boundaries", Value: sum.Calls, Unit: "calls"},
+			{Name: "lost_prompts", Value: lost, Unit: "prompts"},
+			{Name: "least_lost_prompts", Value: d.number("lost_prompts"), Unit: "prompts"},
+		},
+	}
+	if v.Active {
+		d.tell(w, &v, p, sum, heavy)
+	}
+	return v
+}
+
+func (d *turnBoundaryCollapse) tell(w PoolWindow, v *Verdict, p *poolCalls, sum boundarySlot, heavy float64) {
+	usual, _ := d.usual()
+	v.Summary = fmt.Sprintf("Pool %s: the cache forgets sessions before their next turn: %s found, usually %s", w.pool.name, percent(v.Value), percent(usual))
+	v.Evidence = Evidence{
+		Seen: fmt.Sprintf("Within %s %s began a turn (after a pause of over %s) and found %s of %s prompt tokens in the cache; %s of the conversation so far were lost (%s full prompts).",
+			spell(d.window), plural(int(sum.Calls), "call"), p.boundary, percent(v.Value), amount(sum.Prompt), amount(sum.Lost), amount(sum.Lost/heavy)),
+		Against: fmt.Sprintf("Usual are %s, the median of %s within %s; fires below %g times that, with at least %g full prompts of %s tokens lost.",
+			percent(usual), plural(len(d.Notes), "window"), spell(d.kept), d.number("ratio"), d.number("lost_prompts"), amount(heavy)),
+		Cost:       fmt.Sprintf("%s prompt tokens were computed again before first tokens that people wait for.", amount(sum.Lost)),
+		Confidence: confidence(sum.Calls), Numbers: v.Numbers,
+	}
+	d.cause(w, &v.Evidence, sum)
+	v.Evidence.Next = nextSteps(v.Evidence.Cause)
+}
+
+// cause tells why turns find little.
+func (d *turnBoundaryCollapse) cause(w PoolWindow, e *Evidence, sum boundarySlot) {
+	if sum.Moved > sum.Lost/2 {
+		e.Cause = causeRouting
+		e.CauseText = fmt.Sprintf("Routing: %s of the lost tokens are of calls that reached another replica than the session's call before.", percent(sum.Moved/sum.Lost))
+		return
+	}
+	e.Cause = causeResidency
+	e.CauseText = "Residency or working set, unless PromptPrefixChanged fires too: more live contexts than the cache holds for as long as people pause."
+	if seconds, _, ok := w.residency(w.ms-scaled(residencyWindow, d.timeScale).Milliseconds(), w.ms); ok {
+		e.CauseText += fmt.Sprintf(" A freed block stays in the cache for %s.", spellSeconds(seconds))
+		if gap := w.idleGap(); gap.turns > 0 {
+			e.CauseText += fmt.Sprintf(" People pause for %s in the median of %s.", spellSeconds(gap.median), plural(gap.turns, "pause"))
+		}
+	}
+}
 
 // predicted judges how long blocks stay in the cache against how long people
 // pause. It is a prediction: nothing on an engine's page tells which call
 // begins a turn.
-func (d turnBoundaryCollapse) predicted(w PoolWindow) Verdict {
+func (d *turnBoundaryCollapse) predicted(w PoolWindow) Verdict {
 	h := &w.pool.headroom
 	switch {
 	case w.Fresh() == 0:

@@ -47,11 +47,14 @@ func (b *backend) serves(model string) {
 }
 
 // name is the deployment as people are told of it.
-func (b *backend) name() string {
-	if len(b.id) <= shownID {
-		return b.id
+func (b *backend) name() string { return shortID(b.id) }
+
+// shortID is a model_id as people are told of it.
+func shortID(id string) string {
+	if len(id) <= shownID {
+		return id
 	}
-	return b.id[:shownID]
+	return id[:shownID]
 }
 
 // backendFor finds or makes the deployment.

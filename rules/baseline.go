@@ -39,11 +39,14 @@ type baseline struct {
 func (b *baseline) valid() bool { return len(b.Entries) >= baselineValid }
 
 // usual is the usual miss ratio; it means nothing while it is not valid.
-func (b *baseline) usual() float64 {
+func (b *baseline) usual() float64 { return max(baselineFloor, b.median()) }
+
+// median is that of the entries.
+func (b *baseline) median() float64 {
 	if b.ranked != len(b.Entries) {
 		b.middle, b.ranked = median(b.Entries), len(b.Entries)
 	}
-	return max(baselineFloor, b.middle)
+	return b.middle
 }
 
 // add takes what a tick brought. need is what an hour must have of prompted, 0

@@ -224,6 +224,7 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 		e.record(n)
 	}
 	e.judge(n)
+	e.forgetPlaced()
 	alerts = e.alerts(false)
 	if !e.opts.AlertsOnly {
 		e.countAlerts()

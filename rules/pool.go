@@ -33,6 +33,9 @@ type pool struct {
 	// answered with 503.
 	refused []refusedBy
 
+	// journal tells of the deploys of the pool.
+	journal *journal
+
 	excess   *cacheExcess
 	share    *reprefillShare
 	drift    *cacheDrift

@@ -105,10 +105,16 @@ type transition struct {
 
 func transitions(t testing.TB, rules map[string]Override) []transition {
 	t.Helper()
+	return transitionsWith(t, Options{Rules: rules}, func(*Engine, time.Time) {})
+}
+
+// transitionsWith calls each after every Eval.
+func transitionsWith(t testing.TB, o Options, each func(e *Engine, now time.Time)) []transition {
+	t.Helper()
 	phases := readLines[phase](t, "phases.jsonl")
 	seen := map[string]AlertState{}
 	var all []transition
-	dispatch := func(_ context.Context, now time.Time, alerts []Alert) {
+	o.Dispatch = func(_ context.Context, now time.Time, alerts []Alert) {
 		for _, a := range alerts {
 			key := a.Key() + a.FiredAt.String()
 			if seen[key] == a.State {
@@ -127,7 +133,7 @@ func transitions(t testing.TB, rules map[string]Override) []transition {
 			})
 		}
 	}
-	replayReal(t, Options{Rules: rules, Dispatch: dispatch}, func(*Engine, time.Time) {})
+	replayReal(t, o, each)
 	return all
 }
 

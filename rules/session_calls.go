@@ -109,6 +109,11 @@ type poolCalls struct {
 	asked map[string]bool
 	logs  map[string]*callSource
 
+	// placed are the calls that were put in their place since the last Eval, for
+	// the detectors; heavy is the heavy prompt of all of them.
+	placed []placedCall
+	heavy  heavyPrompt
+
 	gaps, tasks, prompts, speeds recent
 	// What follows is cumulative.
 	sessions, sessionCalls uint64

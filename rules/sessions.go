@@ -75,11 +75,12 @@ type servedModel struct{ model, group, host string }
 type session struct {
 	lastStart, lastEnd int64
 	taskStart          int64
-	lastPrompt         int64
-	calls              int32
-	taskOpen           bool
-	group, deployment  string
-	pool               string
+	// lastPrompt and lastOutput are the tokens of the newest call that tells them.
+	lastPrompt, lastOutput int64
+	calls                  int32
+	taskOpen               bool
+	group, deployment      string
+	pool                   string
 }
 
 // ObserveCalls takes what one read of a gateway's log yielded. It keeps no
@@ -202,6 +203,7 @@ func (e *Engine) placeCall(c *collector.Call, log *callSource) {
 	if usable {
 		p.count(c, at)
 		p.switched(c, known, at)
+		p.place(c, known, at)
 	}
 	known.goOn(c, p, start, end, usable, at)
 }
@@ -233,7 +235,7 @@ func (s *session) goOn(c *collector.Call, p *poolCalls, start, end int64, usable
 		s.calls++
 		p.sessionCalls++
 		if start >= s.lastStart {
-			s.group, s.deployment, s.lastPrompt = c.ModelGroup, servedBy(c), c.PromptTokens
+			s.group, s.deployment, s.lastPrompt, s.lastOutput = c.ModelGroup, servedBy(c), c.PromptTokens, c.OutputTokens
 		}
 	}
 	if p.name != "" {

@@ -115,7 +115,7 @@ func (e *Engine) pool(name string, conf *PoolConfig, modelName string) *pool {
 		return p
 	}
 	p := &pool{
-		name: name, conf: conf, modelName: modelName,
+		name: name, conf: conf, modelName: modelName, journal: e.journal,
 		excess: newCacheExcess(newExcessConfig(e.rules)),
 		share:  newReprefillShare(newShareConfig(e.rules[reprefillShareHigh])),
 		drift:  &cacheDrift{conf: newDriftConfig(e.rules[prefixCacheDrift])},

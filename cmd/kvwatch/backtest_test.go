@@ -327,6 +327,45 @@ func TestBacktestCallsFeedSessions(t *testing.T) {
 	}
 }
 
+// TestBacktestSpendLogsAlerts holds the alerts that rest on the rows to the
+// phases in which they must fire. A row is told of over a minute after its call,
+// so that what collapses at the end of working_set is told in calm.
+func TestBacktestSpendLogsAlerts(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "kvwatch.yml")
+	if err := os.WriteFile(file, []byte(`pools: [{name: agents, jobs: [vllm], turn_gap: 4s}]
+rules:
+  SessionAffinityLost: {time_scale: 0.01, recovery_prompts: 32}
+  PromptPrefixChanged: {time_scale: 0.01, recovery_prompts: 32}
+  TurnBoundaryCollapse: {time_scale: 0.01, window: 400m}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, told, err := backtested(t, backtestOptions{recording: testdata + "recording.tar.zst", spendLogs: testdata + "spendlogs.csv.zst", configFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	phase := recordedPhases(t)
+	var got []string
+	for _, a := range out.Alerts {
+		if a.Severity == rules.SeverityWarning && slices.Contains([]string{"SessionAffinityLost", "PromptPrefixChanged", "TurnBoundaryCollapse"}, a.Name) {
+			over := "never"
+			if a.ResolvedAt != nil {
+				over = phase(*a.ResolvedAt)
+			}
+			got = append(got, fmt.Sprintf("%s %s to %s: %s", a.Name, phase(a.FiredAt), over, *a.Cause))
+		}
+	}
+	want := []string{
+		"SessionAffinityLost affinity_loss to recover: routing",
+		"TurnBoundaryCollapse calm to kv_pressure: residency",
+		"PromptPrefixChanged broken_prefix to recover2: content",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q; %s", got, want, told)
+	}
+}
+
 // quietStorage is a storage with a vLLM engine without any trouble and a job of
 // another kind, scraped every 15 seconds at the given times.
 func quietStorage(t *testing.T, times ...time.Time) string {

@@ -76,7 +76,7 @@ function evidence(alert) {
 }
 
 // learned are the alerts that hold a pool against what it was learned to be.
-const learned = ["PrefixCacheCollapse", "PrefixCacheMissRising", "PrefixCacheDrift", "ReprefillShareHigh"];
+const learned = ["PrefixCacheCollapse", "PrefixCacheMissRising", "PrefixCacheDrift", "ReprefillShareHigh", "SessionAffinityLost", "PromptPrefixChanged"];
 
 function line(alert, now) {
   const end = alert.resolved_at;
