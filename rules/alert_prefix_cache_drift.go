@@ -59,7 +59,7 @@ func (d *cacheDrift) missText() string {
 func (driftDetector) tell(w PoolWindow, v *Verdict) {
 	d, c := w.pool.drift, w.pool.excess
 	if d.Cause == nil {
-		cause := c.cause(w, levelWarn, d.Begun-d.conf.window.Milliseconds())
+		cause := c.cause(w, levelWarn, d.onset(c.track()))
 		d.Cause = &cause
 	}
 	window := spell(d.conf.window)

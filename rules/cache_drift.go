@@ -112,6 +112,15 @@ func (d *cacheDrift) read(w PoolWindow) driftReading {
 	return r
 }
 
+// onset is when what drifts began, in Unix milliseconds: where D1 sums an excess
+// up, when it began to, else before the window that the drift was first seen in.
+func (d *cacheDrift) onset(t *excessTrack) int64 {
+	if l := t.Levels[levelWarn]; l.S > 0 {
+		return l.Onset
+	}
+	return d.Begun - d.conf.window.Milliseconds()
+}
+
 // release ends a drift: D1's usual miss ratio holds again.
 func (d *cacheDrift) release() { d.driftState = driftState{} }
 

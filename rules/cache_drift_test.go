@@ -147,3 +147,19 @@ func TestAcceptEndsADrift(t *testing.T) {
 		t.Errorf("after it was accepted: %s: %s", d.Phase, d.Text)
 	}
 }
+
+// A drift began where D1 began to sum an excess up, if it does: the window of two
+// hours alone would ask what was wrong before anything was.
+func TestDriftOnset(t *testing.T) {
+	t.Parallel()
+	d := cacheDrift{conf: driftConfig{window: 2 * time.Hour}, driftState: driftState{Begun: 10 * time.Hour.Milliseconds()}}
+	track := newExcessTrack(sourceCached)
+	track.Levels[levelWarn].Onset = 9 * time.Hour.Milliseconds()
+	if got := d.onset(track); got != 8*time.Hour.Milliseconds() {
+		t.Errorf("without an excess: %v", time.Duration(got)*time.Millisecond)
+	}
+	track.Levels[levelWarn].S = 1
+	if got := d.onset(track); got != 9*time.Hour.Milliseconds() {
+		t.Errorf("with an excess: %v", time.Duration(got)*time.Millisecond)
+	}
+}
