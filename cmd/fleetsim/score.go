@@ -36,7 +36,7 @@ func scoreCommand(app *kingpin.Application) (string, action) {
 	cmd.Flag("scenario", "Only this scenario of the corpus. Repeatable.").EnumsVar(&o.scenarios, scenarioNames()...)
 	cmd.Flag("profile", "Only runs with this hardware.").EnumVar(&o.profile, profileNames()...)
 	cmd.Flag("seeds", "Runs of each scenario.").Default("2").IntVar(&o.seeds)
-	cmd.Flag("first-seed", "The first seed. Those from 1 on are for tuning, those from 101 on for the table.").Default("1").Uint64Var(&o.firstSeed)
+	cmd.Flag("first-seed", fmt.Sprintf("The first seed. Those from 1 on are for tuning, those from %d on for the table.", score.TableSeed)).Default("1").Uint64Var(&o.firstSeed)
 	cmd.Flag("parallel", "Runs under way at once. What comes out does not depend on it.").Default(fmt.Sprint(runtime.GOMAXPROCS(0))).IntVar(&o.parallel)
 	cmd.Flag("keep", "Folder in which what each run came to is kept, and not run again: a score can be interrupted. Empty it after a change of the rules or the simulator.").StringVar(&o.keep)
 	cmd.Flag("output", "Form of the result: markdown or json.").Default("markdown").EnumVar(&o.output, "markdown", "json")

@@ -14,8 +14,9 @@ const (
 )
 
 // Compare says in plain words what of a score is worse than another one was:
-// less found, more false alarms, or later by over a fifth. The naive rules are
-// not compared, nor what the other did not have.
+// less found, later by over a fifth, more fires, fewer causes right, more false
+// alarms, or fewer queues seen before they are there. The naive rules are not
+// compared, nor what the other did not have.
 func Compare(was, is Result) []string {
 	var worse []string
 	say := func(s Subject, format string, args ...any) {
@@ -35,6 +36,24 @@ func Compare(was, is Result) []string {
 			if m, b := quantile(now.Minutes, 0.5), quantile(before.Minutes, 0.5); m > max(worseShare*b, b+worseMinutes) {
 				say(before.Subject, "took %s minutes, before %s", minutes(m), minutes(b))
 			}
+		}
+	}
+	for _, before := range was.Incidents {
+		now := of(is.Incidents, before.entry(), before.Detector)
+		if before.naive() || now == nil || before.Cause == "" {
+			continue
+		}
+		if now.Fires*before.Found > before.Fires*now.Found && before.Found > 0 {
+			say(before.Subject, "fired %d times in %d incidents, before %d in %d", now.Fires, now.Found, before.Fires, before.Found)
+		}
+		if now.CausesRight*before.CausesTold < before.CausesRight*now.CausesTold {
+			say(before.Subject, "%d of %d causes right, before %d of %d", now.CausesRight, now.CausesTold, before.CausesRight, before.CausesTold)
+		}
+	}
+	for _, before := range was.Queues {
+		now := of(is.Queues, before.entry(), before.Detector)
+		if !before.naive() && now != nil && len(now.Leads)*before.Queues < len(before.Leads)*now.Queues {
+			say(before.Subject, "saw %d of %d queues before they were there, before %d of %d", len(now.Leads), now.Queues, len(before.Leads), before.Queues)
 		}
 	}
 	for _, before := range was.Quiet {
@@ -61,6 +80,8 @@ func (r Result) WriteJSON(w io.Writer) error {
 	writeScores(&lines, "quiet", r.Quiet)
 	writeScores(&lines, "queues", r.Queues)
 	writeScores(&lines, "demand", r.Demand)
+	writeScores(&lines, "knees", r.Knees)
+	writeScores(&lines, "calibration", r.Calibration)
 	lines.text("}\n")
 	if lines.err != nil {
 		return lines.err

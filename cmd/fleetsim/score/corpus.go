@@ -13,8 +13,9 @@ import (
 )
 
 // TableSeed is the first seed of the table: nothing may be tuned to it and those
-// after it. Seeds from 1 to 9 are for tuning detectors and thresholds.
-const TableSeed = 101
+// after it, nor may they be looked at before the table is made. Those before it
+// are for tuning detectors and thresholds.
+const TableSeed = 901
 
 const (
 	// A run of over longRun is scored with few seeds: what it tells of false
@@ -46,22 +47,25 @@ func (r Run) String() string { return fmt.Sprintf("%s/%s/%d", r.Scenario, r.Prof
 // knees are the scenarios that are run with the fleet that is tight in KV too:
 // those that say how early a queue is seen.
 var knees = []string{ //nolint:gochecknoglobals // a table
-	"healthy_week", "load_ramp", "working_set_growth", "affinity_random", "affinity_quarter", "replica_cacheless", "rag_onset",
+	healthy, kneeRamp, "working_set_growth", "affinity_random", "affinity_quarter", "replica_cacheless", "rag_onset",
 }
 
 // demand are the scenarios that need weeks.
 var demand = []string{growing, "demand_flat"} //nolint:gochecknoglobals // a table
+
+// healthy is the scenario in which nothing happens at all.
+const healthy = "healthy_week"
 
 // growing is the scenario of demand that grows.
 const growing = "demand_growth"
 
 // small are the scenarios of the small set.
 var small = []string{ //nolint:gochecknoglobals // a table
-	"healthy_week", "affinity_random", "affinity_quarter", "replica_cacheless", "rag_onset", "restarts",
+	healthy, "affinity_random", "affinity_quarter", "replica_cacheless", "rag_onset", kneeRamp, "restarts",
 }
 
-// The lengths of the small set's runs: a day of health, and otherwise so long
-// that the latest onset (after 30 hours) has been seen.
+// The lengths of the small set's runs: a day of health, a whole ramp, and
+// otherwise so long that the latest onset (after 30 hours) has been seen.
 const smallQuiet, smallIncident = 24 * time.Hour, 33 * time.Hour
 
 // Full is the whole corpus: each scenario of a day or more with its own
@@ -76,6 +80,11 @@ func Full() []Entry {
 			s.Length = mostDays
 		}
 		all = append(all, Entry{s.Name, s.Profile, s.Length})
+		if s.Name == healthy {
+			for _, profile := range seats {
+				all = append(all, Entry{s.Name, profile, s.Length})
+			}
+		}
 		if slices.Contains(knees, s.Name) {
 			all = append(all, Entry{s.Name, "B", s.Length})
 		}
@@ -88,9 +97,12 @@ func Small() []Entry {
 	var all []Entry
 	for _, e := range Full() {
 		if e.Profile == "A" && slices.Contains(small, e.Scenario) {
-			e.Length = smallIncident
-			if e.Scenario == "healthy_week" {
+			switch e.Scenario {
+			case healthy:
 				e.Length = smallQuiet
+			case kneeRamp:
+			default:
+				e.Length = smallIncident
 			}
 			all = append(all, e)
 		}

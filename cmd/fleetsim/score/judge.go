@@ -96,6 +96,9 @@ type Result struct {
 	Quiet     []QuietScore    `json:"quiet"`
 	Queues    []QueueScore    `json:"queues"`
 	Demand    []DemandScore   `json:"demand"`
+	// Knees and Calibration are of the runs that were made for them.
+	Knees       []KneeScore        `json:"knees"`
+	Calibration []CalibrationScore `json:"calibration"`
 }
 
 // union is the name of the three detectors that see a queue before it is there,
@@ -162,6 +165,10 @@ func judge(p *played) Result {
 	}
 	slices.SortFunc(early, func(a, b fire) int { return cmp.Compare(a.at, b.at) })
 	r.Queues = append(r.Queues, p.leads(union, early, queues))
+	r.Knees = p.knees()
+	if c, ok := p.calibration(); ok {
+		r.Calibration = []CalibrationScore{c}
+	}
 	return r
 }
 

@@ -18,6 +18,8 @@ func (r Result) Markdown() string {
 	r.writeEvents(&b)
 	r.writeQueues(&b)
 	r.writeDemand(&b)
+	r.writeKnees(&b)
+	r.writeCalibration(&b)
 	return b.String()
 }
 
@@ -27,9 +29,9 @@ func (r Result) writeHead(b *strings.Builder) {
 	for i, s := range r.Seeds {
 		seeds[i] = fmt.Sprint(s)
 	}
-	kind := "seeds of the table: nothing was tuned to them (seeds 1 to 9 are for tuning)"
-	if len(r.Seeds) > 0 && r.Seeds[0] < TableSeed {
-		kind = "seeds for tuning: the table has those from 101 on"
+	kind := fmt.Sprintf("seeds of the table, which nobody had looked at before it was made; those below %d are for looking and tuning", TableSeed)
+	if r.Seeds[0] < TableSeed {
+		kind = fmt.Sprintf("seeds for looking and tuning: the table has those from %d on", TableSeed)
 	}
 	weeks := 0.0
 	for _, q := range r.Quiet {
@@ -37,9 +39,10 @@ func (r Result) writeHead(b *strings.Builder) {
 			weeks += q.ReplicaWeeks
 		}
 	}
+	command := fmt.Sprintf("fleetsim score --seeds %d --first-seed %d", len(r.Seeds), r.Seeds[0])
 	fmt.Fprintf(b, `# Scores of the detectors
 
-Made by `+"`make score`"+`; do not edit. Each scenario of the simulated fleet (cmd/fleetsim, its labels are the truth) is run with its own hardware (A: bound by prefill, B: tight in KV), and all detectors and the naive rules see the same pages of the engines every 15 s; nobody sees the gateway's page or logs of calls. Equal seeds give equal tables on any machine.
+Made by `+"`make score`"+`, which runs `+"`%s`"+`; do not edit. Each scenario of the simulated fleet (cmd/fleetsim, its labels are the truth) is run with its own hardware (A: bound by prefill, B: tight in KV), and all detectors and the naive rules see the same pages of the engines every 15 s; nobody sees the gateway's page or logs of calls. Equal seeds give equal tables on any machine.
 
 Seeds %s (%s). Runs of over three days use every third of them, as what they tell of false alarms grows with their length. Quiet time in all: %.0f replica-weeks.
 
@@ -49,7 +52,7 @@ Seeds %s (%s). Runs of over three days use every third of them, as what they tel
 - Six hours in which detectors learn do not count as quiet time; what fires in them counts.
 - The naive rules are evaluated as Prometheus would, over the pool's sums.
 
-`, strings.Join(seeds, ", "), kind, weeks)
+`, command, strings.Join(seeds, ", "), kind, weeks)
 }
 
 // which detectors a table has.
@@ -188,7 +191,7 @@ func (r Result) writeQuiet(b *strings.Builder) {
 			r.quietRow(b, e.String(), names, e)
 		}
 	}
-	r.quietRow(b, "**all but those with few sessions**", names, r.quietEntries()...)
+	r.quietRow(b, "**all but those with few sessions or seats**", names, r.quietEntries()...)
 	r.quietRow(b, "before and after incidents", names, incidents...)
 	b.WriteString("\nThe last row counts for nothing: with equal seeds and equal load the day before an incident is the same one in many scenarios.\n\n")
 }
@@ -199,10 +202,13 @@ func (r Result) withIncidents() []entry {
 }
 
 // quietEntries are those that false alarms are counted in: without incidents,
-// and with enough sessions for a pool to speak of.
+// with enough sessions for a pool to speak of, and not so few seats that queues
+// are a matter of chance.
 func (r Result) quietEntries() []entry {
 	incidents := r.withIncidents()
-	return entriesOf(r.Quiet, func(s QuietScore) bool { return !few(s.entry()) && !slices.Contains(incidents, s.entry()) })
+	return entriesOf(r.Quiet, func(s QuietScore) bool {
+		return !few(s.entry()) && !slices.Contains(seats, s.Profile) && !slices.Contains(incidents, s.entry())
+	})
 }
 
 // few says whether an entry has one to three sessions.

@@ -35,20 +35,21 @@ func TestMarkdown(t *testing.T) {
 	}
 	got := r.Markdown()
 	for _, want := range []string{
-		"Seeds 101, 102, 103, 104 (seeds of the table: nothing was tuned to them",
+		"which runs `fleetsim score --seeds 4 --first-seed 901`; do not edit.",
+		"Seeds 901, 902, 903, 904 (seeds of the table, which nobody had looked at",
 		"Quiet time in all: 30 replica-weeks.",
-		"| D1 warn: affinity lost (A) | 100 %, 4 min | 100 %, 3.5 min | yes |",
-		"| D1 warn: retrieved text sets in (A) | 100 %, 30 min | 75 %, 21 min | **no** |",
-		"| D1 warn: false alarms per replica-week | ≤ 0.05 | 0.1 (2 in 20) | **no** |",
-		"| D1 warn: fires with one to three sessions | 0 | 0 | yes |",
-		"| " + union + ": before all sustained queues (A) | ≥ 80 % | 100 % of 4, 9.5 min | yes |",
+		"| D1 warn: affinity lost (A) | 100 %, 4 min | 100 %, 3.5 min | met |",
+		"| D1 warn: retrieved text sets in (A) | 100 %, 30 min | 75 %, 21 min | **missed** |",
+		"| D1 warn: false alarms per replica-week | ≤ 0.05 | 0.1 (2 in 20) | **missed** |",
+		"| D1 warn: fires with one to three sessions | 0 | 0 | met |",
+		"| " + union + ": before all sustained queues (A) | ≥ 80 % | 100 % of 4, 9.5 min | met |",
 		"| affinity_random (A) | 4 | routing | 100 % 3.5 / 4.7 | 25 % 12 / 12 |",
 		"| model_switch_wave (A) | 4 | content | - | - |",
 		"| D1 warn | 7 of 8 | 1.14 | 3 of 4 |",
 		"| healthy_week (A) | 20.0 | 0.1 + 0.05 | 0 + 0 |",
 		"| low_traffic (A) | 10.0 | 0 + 0 | 10 + 0 |",
 		"| before and after incidents | 20.0 | 0 + 0 | 0 + 0.5 |",
-		"| **all but those with few sessions** | 20.0 | 0.1 + 0.05 | 0 + 0 |",
+		"| **all but those with few sessions or seats** | 20.0 | 0.1 + 0.05 | 0 + 0 |",
 		"| restarts (A) | 8 | 0.25 | 0 |",
 		"| detector | A, ramps (0) | A, all (4) | B, ramps (0) | B, all (0) |",
 		"| D1 warn | - | 50 % 6.0 | - | - |",
@@ -62,7 +63,7 @@ func TestMarkdown(t *testing.T) {
 		t.Error("a target is listed that nothing was run for")
 	}
 	r.Seeds = Seeds(1, 1)
-	if !strings.Contains(r.Markdown(), "Seeds 1 (seeds for tuning:") {
+	if !strings.Contains(r.Markdown(), "Seeds 1 (seeds for looking and tuning:") {
 		t.Error("seeds for tuning are not told as such")
 	}
 }

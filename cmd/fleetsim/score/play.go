@@ -19,6 +19,8 @@ type played struct {
 	truth    fleet.History
 	// fires are those of each detector, by its name, in order of time.
 	fires map[string][]fire
+	// readings are where detectors stood meanwhile.
+	readings readings
 }
 
 // player runs the rules by the clock of a simulated fleet.
@@ -30,7 +32,8 @@ type player struct {
 	byAlert map[string]string
 	fires   map[string][]fire
 	// seen finds a fire by the alert's labels and when it fired.
-	seen map[string]int
+	seen     map[string]int
+	readings readings
 }
 
 // play runs one run through all detectors. It tells step how much simulated
@@ -54,7 +57,7 @@ func play(ctx context.Context, run Run, step func(time.Duration)) (*played, erro
 		p.fires[name] = rule.fires
 	}
 	config := f.Config()
-	return &played{run: run, scenario: f.Scenario(), engines: config.Engines, truth: f.History(), fires: p.fires}, nil
+	return &played{run: run, scenario: f.Scenario(), engines: config.Engines, truth: f.History(), fires: p.fires, readings: p.readings}, nil
 }
 
 // others turns off the alerts that are not scored: they cost time only.
@@ -87,6 +90,9 @@ func (p *player) play(ctx context.Context, f *fleet.Fleet, length time.Duration,
 			return err
 		}
 		p.naive.judge(at)
+		if at%readEvery == 0 {
+			p.readings.read(at, p.engine.Detectors())
+		}
 		step(scrape.Interval)
 	}
 	return nil

@@ -85,6 +85,8 @@ func merge(seeds []uint64, results []Result) Result {
 		all.Quiet = merged(all.Quiet, r.Quiet, (*QuietScore).add)
 		all.Queues = merged(all.Queues, r.Queues, (*QueueScore).add)
 		all.Demand = merged(all.Demand, r.Demand, (*DemandScore).add)
+		all.Knees = merged(all.Knees, r.Knees, (*KneeScore).add)
+		all.Calibration = merged(all.Calibration, r.Calibration, (*CalibrationScore).add)
 	}
 	return all
 }
