@@ -23,7 +23,7 @@ func TestConditionsShow(t *testing.T) {
 		{"a tenth anywhere", affinity(0.9), 1.35, 2.5},
 		{"another model's cache", func(f *Fleet) { f.conditions.switching = 0.6 }, 1.3, 2.5},
 		{"retrieved text", func(f *Fleet) { f.conditions.retrieval = 0.5 }, 1.6, 5},
-		{"other words", func(f *Fleet) { f.conditions.brokenPrefix = true }, 5, 11},
+		{"other words", func(f *Fleet) { f.conditions.brokenPrefix = true }, 5, 12.5},
 		{"no cache on one", both(stopEngine(0), startEngine(0, false)), 1.5, 4},
 		{"impatient clients", func(f *Fleet) {
 			f.conditions.timeout, f.conditions.duplicates, f.conditions.reroute = 8*time.Second, 0.35, true

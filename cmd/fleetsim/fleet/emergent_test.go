@@ -75,7 +75,7 @@ func (w *watcher) at(t time.Duration, do func(f *Fleet)) {
 // computed anew because every prompt is.
 func TestCrashNearTheKneeTipsIntoCollapse(t *testing.T) {
 	t.Parallel()
-	config := Config{Profile: "B", Seed: 45, Load: 1.3}
+	config := Config{Profile: "B", Seed: 45, Load: 1.5}
 	quiet := watch(t, config)
 	if s := quiet.until(4 * time.Hour); s.miss > 0.2 || s.waiting > 3 {
 		t.Errorf("without the crash: miss ratio %.2f, %.1f waiting", s.miss, s.waiting)
@@ -163,7 +163,7 @@ func TestOrderOfFailureUnderRamp(t *testing.T) {
 			if multiplier < 1.3 || multiplier > 2.2 {
 				t.Errorf("the queue begins at %.2f times the load, want about 1.7", multiplier)
 			}
-			if usageBefore > 0.6 {
+			if usageBefore > 0.65 {
 				t.Errorf("KV usage was %.2f before the queue", usageBefore)
 			}
 		})

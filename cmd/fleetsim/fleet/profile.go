@@ -19,11 +19,11 @@ func Profiles() []Profile {
 	return []Profile{
 		{
 			Name: "A", Description: "bound by prefill: 1.6M KV tokens, 24 000 prompt tokens a second",
-			Hardware: server(1_600_000, 24_000, 9500*time.Microsecond), Workload: agentWorkload(57),
+			Hardware: server(1_600_000, 24_000, 9500*time.Microsecond), Workload: agentWorkload(50),
 		},
 		{
 			Name: "B", Description: "tight in KV: 1.2M KV tokens, 70 000 prompt tokens a second",
-			Hardware: server(1_200_000, 70_000, 12500*time.Microsecond), Workload: agentWorkload(57),
+			Hardware: server(1_200_000, 70_000, 12500*time.Microsecond), Workload: agentWorkload(50),
 		},
 		{
 			Name: "C", Description: "0.65M KV tokens, room for some 8 live sequences; prefixes lie in a tier outside",
@@ -35,7 +35,7 @@ func Profiles() []Profile {
 		},
 		{
 			Name: "quantL", Description: "as C, with 2.4M KV tokens",
-			Hardware: offloaded(server(2_400_000, 40_000, 12*time.Millisecond)), Workload: agentWorkload(120),
+			Hardware: offloaded(server(2_400_000, 40_000, 12*time.Millisecond)), Workload: agentWorkload(155),
 		},
 	}
 }
@@ -73,6 +73,8 @@ func offloaded(h Hardware) Hardware {
 // engine. The figures that it is made to reach, of a call: 444 tokens of
 // output, 68 000 of prompt with 63 000 of them cached (medians). Of a session:
 // 3 turns (6.1 on average) and 15 calls (40.6); 4.1 minutes between two turns.
+// A and B have as many sessions as prefill bears 1.7 times: it is busy for a
+// fifth (A) and a tenth (B) of the time.
 func agentWorkload(sessionsPerHour float64) Workload {
 	return Workload{
 		SessionsPerHour: sessionsPerHour,

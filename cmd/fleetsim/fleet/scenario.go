@@ -119,7 +119,15 @@ func both(all ...func(*Fleet)) func(*Fleet) {
 
 func affinity(share float64) func(*Fleet) { return func(f *Fleet) { f.router.affinity = share } }
 
-// stopEngine and startEngine do nothing in a fleet that has no such engine.
+// loseCache, stopEngine and startEngine do nothing in a fleet that has no such engine.
+func loseCache(i int) func(*Fleet) {
+	return func(f *Fleet) {
+		if i < len(f.engines) {
+			f.engines[i].cache.enabled = false
+		}
+	}
+}
+
 func stopEngine(i int) func(*Fleet) {
 	return func(f *Fleet) {
 		if i < len(f.engines) && !f.engines[i].down {

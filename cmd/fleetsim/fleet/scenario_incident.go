@@ -31,7 +31,8 @@ func incidentScenarios() []Scenario {
 					f.gateway.start()
 				})
 			}),
-		replicaLosesCache("replica_cacheless", "one replica comes back from a restart without prefix caching", nil),
+		replicaLosesCache("replica_cacheless", "one replica finds nothing in its prefix cache any more, and goes on", nil),
+		replicaBackCacheless(),
 		strikes("model_switch_wave", "for an hour, 60 % of the turns find another model's cache", Incident{Cause: CauseContent, Mild: true}, nil,
 			func(f *Fleet) {
 				f.conditions.switching = 0.6
@@ -60,9 +61,9 @@ func incidentScenarios() []Scenario {
 				})
 			}).until(40 * time.Minute),
 		doubleCrash(),
-		replicaLosesCache("pair_replica_cacheless", "of two replicas one comes back without prefix caching", groupOf(2)),
+		replicaLosesCache("pair_replica_cacheless", "of two replicas one finds nothing in its prefix cache any more", groupOf(2)),
 		strikes("pair_affinity_quarter", "before two replicas a quarter of the calls go anywhere", routing, groupOf(2), affinity(0.75)),
-		replicaLosesCache("eight_replica_cacheless", "of eight replicas one comes back without prefix caching", groupOf(8)),
+		replicaLosesCache("eight_replica_cacheless", "of eight replicas one finds nothing in its prefix cache any more", groupOf(8)),
 		strikes("eight_affinity_quarter", "before eight replicas a quarter of the calls go anywhere", routing, groupOf(8), affinity(0.75)),
 		strikes("big_cache_affinity_random", "with 8M KV tokens session affinity is lost", routing, bigCache, affinity(0)),
 		strikes("rag_heavy_affinity_quarter", "where half of the sessions always have retrieved text, a quarter of the calls go anywhere",
@@ -122,14 +123,34 @@ func groupOf(engines int) func(*Config) {
 	}
 }
 
-// replicaLosesCache restarts one engine, which caches nothing from then on.
+// replicaLosesCache lets one engine find nothing in its cache from then on. It
+// stays up, so that the sessions which it has stay with it.
 func replicaLosesCache(name, description string, settle func(*Config)) Scenario {
-	s := strikes(name, description, Incident{Cause: CauseReplica}, settle, nil)
+	return replicaGoesCacheless(name, description, Incident{Cause: CauseReplica}, settle, func(p *planner, at time.Duration, engine int) {
+		p.at(at, loseCache(engine))
+	})
+}
+
+// replicaBackCacheless restarts one engine, which caches nothing from then on.
+// Its sessions went elsewhere meanwhile, and few new ones come to an engine that
+// is always busy: the pool hardly notices.
+func replicaBackCacheless() Scenario {
+	return replicaGoesCacheless("replica_back_cacheless", "one replica comes back from a restart without prefix caching",
+		Incident{Cause: CauseReplica, Mild: true}, nil, func(p *planner, at time.Duration, engine int) {
+			p.at(at, stopEngine(engine))
+			p.at(at+90*time.Second, startEngine(engine, false))
+		})
+}
+
+// replicaGoesCacheless chooses the engine and the time.
+func replicaGoesCacheless(name, description string, label Incident, settle func(*Config), begin func(p *planner, at time.Duration, engine int)) Scenario {
+	s := strikes(name, description, label, settle, nil)
 	s.plan = func(p *planner) {
-		at, engine := p.between(learning, learning+4*time.Hour), p.engine()
-		p.incident(Incident{Onset: at, Cause: CauseReplica, Affected: []int{engine}})
-		p.at(at, stopEngine(engine))
-		p.at(at+90*time.Second, startEngine(engine, false))
+		label.Onset = p.between(learning, learning+4*time.Hour)
+		engine := p.engine()
+		label.Affected = []int{engine}
+		p.incident(label)
+		begin(p, label.Onset, engine)
 	}
 	return s
 }
@@ -140,7 +161,7 @@ func replicaLosesCache(name, description string, settle func(*Config)) Scenario 
 func doubleCrash() Scenario {
 	s := strikes("double_crash", "near the knee, at the peak of the day, two replicas crash at once and are back after ten minutes",
 		Incident{Cause: CauseRestart}, func(c *Config) {
-			c.load(0.92)
+			c.load(1.05)
 			c.tide(Tides{Day: 0.4})
 		}, nil)
 	s.Profile, s.Length = "B", 2*day-4*time.Hour

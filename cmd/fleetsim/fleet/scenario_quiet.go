@@ -53,6 +53,13 @@ func quietScenarios() []Scenario {
 			settle: ragHeavy,
 		},
 		{
+			Name: "eight_replicas", Profile: "A", Length: 7 * day, Description: "a week of eight replicas in which nothing happens",
+			settle: func(c *Config) {
+				groupOf(8)(c)
+				usualDays(c)
+			},
+		},
+		{
 			Name: "big_cache", Profile: "A", Length: 7 * day, Description: "a week with 8M KV tokens",
 			settle: bigCache,
 		},
