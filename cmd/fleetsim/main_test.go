@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"kvwatch/collector"
 )
 
 // output is what a running command has printed so far.
@@ -134,12 +136,18 @@ func TestWritesThePast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var printed bytes.Buffer
-			path := filepath.Join(t.TempDir(), "past")
-			if err := run(t.Context(), append(test.args, path, "--scenario=affinity_lost", "--days=0.002"), &printed); err != nil {
+			path, calls := filepath.Join(t.TempDir(), "past"), filepath.Join(t.TempDir(), "calls.csv.zst")
+			if err := run(t.Context(), append(test.args, path, "--scenario=affinity_lost", "--days=0.002", "--spend-logs", calls), &printed); err != nil {
 				t.Fatal(err)
 			}
-			if text := printed.String(); !strings.Contains(text, test.want+path+"\nincident at 2026-01-01T00:02:30Z, cause routing\n") {
-				t.Errorf("printed %q", text)
+			text := printed.String()
+			for _, want := range []string{test.want + path + "\n", " calls in " + calls + "\nincident at 2026-01-01T00:02:30Z, cause routing\n"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("printed %q", text)
+				}
+			}
+			if rows, err := collector.ReadSpendLogsFile(calls, time.Time{}, time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil || rows.Len() < 50 {
+				t.Errorf("the calls: %v", err)
 			}
 			if entries, err := os.ReadDir(path); err != nil || len(entries) == 0 {
 				t.Errorf("nothing was written: %v", err)
@@ -170,6 +178,7 @@ func TestRefusals(t *testing.T) {
 		"full":      {[]string{"history", "--storage.path=."}, "storage path . is not empty"},
 		"days":      {[]string{"record", "--days=-1", "nowhere"}, "--days=-1 --scrape-interval=15s: give a positive number"},
 		"start":     {[]string{"record", "--start=yesterday", "nowhere"}, "--start: \"yesterday\" is neither"},
+		"calls":     {[]string{"record", "--spend-logs=calls.parquet", "nowhere"}, "must end in .csv or .csv.zst"},
 		"there":     {[]string{"record", "--scenario=healthy", "."}, "exists already"},
 		"corpus":    {[]string{"score", "--scenario=demo"}, `"demo" is not in the corpus`},
 	} {

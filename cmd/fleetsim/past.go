@@ -23,6 +23,9 @@ type pastOptions struct {
 	interval time.Duration
 	start    string
 	path     string
+	// spendLogs is where the gateway's table of calls is exported to, empty for
+	// nowhere.
+	spendLogs string
 }
 
 // flags are those that both commands have.
@@ -33,6 +36,7 @@ func (o *pastOptions) flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("seed", "Equal seeds give equal runs.").Default("1").Uint64Var(&o.config.Seed)
 	cmd.Flag("days", "Length in days, as in 0.5; that of the scenario when left out.").Float64Var(&o.days)
 	cmd.Flag("scrape-interval", "Time between two scrapes.").Default(scrape.Interval.String()).DurationVar(&o.interval)
+	cmd.Flag("spend-logs", "Where the calls are written to as well, as an export of the gateway's table of calls: a new .csv or .csv.zst, as backtest --spend-logs reads it.").StringVar(&o.spendLogs)
 	cmd.Flag("start", "Time at which it begins: RFC 3339 or Unix seconds.").Default("2026-01-01T00:00:00Z").StringVar(&o.start)
 }
 
@@ -52,8 +56,8 @@ func historyCommand(app *kingpin.Application) (string, action) {
 		if err != nil {
 			return err
 		}
-		samples, err := scrape.WriteBlocks(ctx, f, o.path, past)
-		if err != nil {
+		samples, err := scrape.WriteBlocks(ctx, f.Fleet, o.path, past)
+		if err := errors.Join(err, f.close()); err != nil {
 			return err
 		}
 		return o.tell(stdout, f, past, fmt.Sprintf("%d samples", samples))
@@ -73,10 +77,10 @@ func recordCommand(app *kingpin.Application) (string, action) {
 		}
 		recorder, err := collector.NewRecorder(o.path)
 		if err != nil {
-			return err
+			return errors.Join(err, f.close())
 		}
-		err = scrape.Record(ctx, f, recorder, past)
-		if err := errors.Join(err, recorder.Close()); err != nil {
+		err = scrape.Record(ctx, f.Fleet, recorder, past)
+		if err := errors.Join(err, recorder.Close(), f.close()); err != nil {
 			return err
 		}
 		done := recorder.Progress()
@@ -84,8 +88,23 @@ func recordCommand(app *kingpin.Application) (string, action) {
 	}
 }
 
+// pastFleet is a fleet and, where one was asked for, the log of its calls.
+type pastFleet struct {
+	*fleet.Fleet
+
+	calls *scrape.SpendLogs
+}
+
+// close ends the log.
+func (f *pastFleet) close() error {
+	if f.calls == nil {
+		return nil
+	}
+	return f.calls.Close()
+}
+
 // open makes the fleet, and says what of it is written.
-func (o *pastOptions) open() (*fleet.Fleet, scrape.Past, error) {
+func (o *pastOptions) open() (*pastFleet, scrape.Past, error) {
 	past := scrape.Past{Interval: o.interval}
 	if o.days < 0 || o.interval < time.Second {
 		return nil, past, fmt.Errorf("--days=%g --scrape-interval=%s: give a positive number of days, and at least 1s", o.days, o.interval)
@@ -95,9 +114,21 @@ func (o *pastOptions) open() (*fleet.Fleet, scrape.Past, error) {
 		return nil, past, fmt.Errorf("--start: %w", err)
 	}
 	o.config.Start = start
-	f, err := fleet.New(o.config)
-	if err != nil {
+	f := &pastFleet{}
+	if o.spendLogs != "" {
+		o.config.Observe = func(c fleet.CallRecord) {
+			if f.calls != nil { // not of the time before the beginning
+				f.calls.Take(c)
+			}
+		}
+	}
+	if f.Fleet, err = fleet.New(o.config); err != nil {
 		return nil, past, err
+	}
+	if o.spendLogs != "" {
+		if f.calls, err = scrape.CreateSpendLogs(o.spendLogs, f.Config()); err != nil {
+			return nil, past, err
+		}
 	}
 	past.Length = time.Duration(o.days * 24 * float64(time.Hour))
 	if past.Length == 0 {
@@ -107,9 +138,12 @@ func (o *pastOptions) open() (*fleet.Fleet, scrape.Past, error) {
 }
 
 // tell says what was written, and what happens in it.
-func (o *pastOptions) tell(stdout io.Writer, f *fleet.Fleet, past scrape.Past, what string) error {
+func (o *pastOptions) tell(stdout io.Writer, f *pastFleet, past scrape.Past, what string) error {
 	start, s := f.Config().Start, f.Scenario()
 	_, err := fmt.Fprintf(stdout, "%s from %s to %s in %s\n", what, stamp(start), stamp(start.Add(past.Length)), o.path)
+	if f.calls != nil {
+		fmt.Fprintf(stdout, "%d calls in %s\n", f.calls.Calls(), o.spendLogs)
+	}
 	for _, i := range append([]fleet.Incident{s.Incident}, s.Later...) {
 		if i.Onset == 0 || i.Onset > past.Length {
 			continue

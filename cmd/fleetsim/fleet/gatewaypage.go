@@ -85,13 +85,13 @@ func (m *gatewayMetrics) identity(user int) map[string]string {
 func (m *gatewayMetrics) deployment(lset map[string]string, engine int) map[string]string {
 	lset["model"] = m.fleet.config.Model
 	lset["litellm_model_name"] = m.fleet.config.Model
-	lset["model_id"] = engineName(engine)
-	lset["api_base"] = fmt.Sprintf("http://%s:8000/v1/chat/completions", engineName(engine))
+	lset["model_id"] = EngineName(engine)
+	lset["api_base"] = fmt.Sprintf("http://%s:8000/v1/chat/completions", EngineName(engine))
 	return lset
 }
 
-// engineName is the name of an engine's deployment.
-func engineName(i int) string { return fmt.Sprintf("vllm-%d", i) }
+// EngineName is the gateway's name of an engine: its model_id, and its host.
+func EngineName(i int) string { return fmt.Sprintf("vllm-%d", i) }
 
 // forCall returns the series that a good call counts.
 func (m *gatewayMetrics) forCall(user, engine int) *callSeries {
@@ -187,8 +187,8 @@ func (m *gatewayMetrics) attemptFailed(c *call) {
 // its state under other labels then: those of the configuration.
 func (m *gatewayMetrics) cooledDown(engine int) {
 	m.count("litellm_deployment_cooled_down_total", map[string]string{
-		"api_base": fmt.Sprintf("http://%s:8000/v1", engineName(engine)), "api_provider": "hosted_vllm",
-		"litellm_model_name": m.fleet.config.GatewayModel, "model_id": engineName(engine), "exception_status": "500",
+		"api_base": fmt.Sprintf("http://%s:8000/v1", EngineName(engine)), "api_provider": "hosted_vllm",
+		"litellm_model_name": m.fleet.config.GatewayModel, "model_id": EngineName(engine), "exception_status": "500",
 	})
 	m.state(engine, m.fleet.config.GatewayModel, "", 0).set(2)
 }
@@ -221,8 +221,8 @@ func (m *gatewayMetrics) answers(engine, worker int) *series {
 // outage, 2 complete outage.
 func (m *gatewayMetrics) state(engine int, modelName, path string, worker int) *series {
 	return m.gauge("litellm_deployment_state", map[string]string{
-		"api_base": fmt.Sprintf("http://%s:8000/v1%s", engineName(engine), path), "api_provider": "hosted_vllm",
-		"litellm_model_name": modelName, "model_id": engineName(engine),
+		"api_base": fmt.Sprintf("http://%s:8000/v1%s", EngineName(engine), path), "api_provider": "hosted_vllm",
+		"litellm_model_name": modelName, "model_id": EngineName(engine),
 	}, worker)
 }
 
