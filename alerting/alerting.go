@@ -1,15 +1,16 @@
 // Package alerting tells people about alerts: nobody twice, nobody missed.
 //
 // An alert from the rules goes through one stage a file: route (who is told),
-// group (what makes one incident), dedup (is there anything new to say), retry
-// (one sender for each integration of a receiver, one message after another)
-// and, around every request, nflog (the notification log, which survives a
-// crash). Receivers are one file each and register themselves.
+// group (what makes one incident), mute (what is silenced, inhibited or at a
+// quiet time is left out), dedup (is there anything new to say), retry (one
+// sender for each integration of a receiver, one message after another) and,
+// around every request, nflog (the notification log, which survives a crash).
+// Receivers are one file each and register themselves.
 //
 // The words and their meaning are Alertmanager's: routes with matchers and
-// continue, group_by, group_wait, group_interval, repeat_interval, send_resolved.
-// Its package pkg/labels parses and applies the matchers; timeinterval imports as
-// cleanly. Its packages dispatch, notify, nflog, inhibit, silence and config are
+// continue, group_by, group_wait, group_interval, repeat_interval, send_resolved,
+// inhibit_rules, silences, time intervals. Its packages pkg/labels (matchers) and
+// timeinterval are used. Its packages dispatch, notify, nflog, inhibit, silence and config are
 // not used: each of them imports its cluster package, with memberlist and what
 // comes with it, and its receivers do not edit what they sent. The stages here
 // are the parts of them that one process needs.
@@ -40,7 +41,8 @@ import (
 // Options are what New needs.
 type Options struct {
 	Config Config
-	// Dir is where the notification log is kept; empty keeps it in memory.
+	// Dir is where the notification log and the silences are kept; empty keeps
+	// them in memory.
 	Dir string
 	// ExternalURL is the address of the page, for links.
 	ExternalURL string
@@ -63,6 +65,7 @@ type Dispatcher struct {
 	jitter      func() float64
 	timeout     time.Duration // bounds one request
 	log         *notificationLog
+	silences    *silences
 	metrics     metrics
 	wake        chan struct{}
 
@@ -70,6 +73,9 @@ type Dispatcher struct {
 	mu             sync.Mutex
 	tree           *node // nil: nobody is told
 	resolveTimeout time.Duration
+	calendar       calendar
+	inhibitor      inhibitor
+	firing         map[string]held // every alert that fires, told or not, by key
 	groups         map[string]*group
 	senders        map[string]*sender  // by id
 	receivers      map[string][]string // ids by receiver
@@ -90,6 +96,7 @@ func New(o Options) (*Dispatcher, error) {
 		jitter:      o.Jitter,
 		timeout:     attemptTimeout,
 		wake:        make(chan struct{}, 1),
+		firing:      map[string]held{},
 		groups:      map[string]*group{},
 		senders:     map[string]*sender{},
 	}
@@ -106,6 +113,9 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	if d.log, err = openLog(o.Dir, d.logger); err != nil {
 		return nil, err
+	}
+	if d.silences, err = openSilences(o.Dir); err != nil {
+		return nil, errors.Join(err, d.log.close())
 	}
 	if d.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, errors.Join(err, d.log.close())
@@ -166,8 +176,10 @@ func (d *Dispatcher) Dispatch(_ context.Context, now time.Time, alerts []rules.A
 		if len(changed) > 0 {
 			d.logger.Debug("What may point at a person was taken out of an alert", "alertname", a.Name, "fields", changed)
 		}
+		d.note(a, now)
 		d.take(a, now)
 	}
+	d.noteMissing(now)
 	for _, g := range d.groups {
 		g.supersede(now)
 		d.resolveMissing(g, now)

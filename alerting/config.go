@@ -3,6 +3,7 @@ package alerting
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -21,6 +22,11 @@ type Config struct {
 	Route *Route `yaml:"route,omitempty"`
 	// Receivers are the places that routes name.
 	Receivers []ReceiverConfig `yaml:"receivers,omitempty"`
+	// InhibitRules say which alerts are not told while others fire; left out,
+	// the default ones hold.
+	InhibitRules []InhibitRule `yaml:"inhibit_rules,omitempty"`
+	// TimeIntervals are the times that routes name to speak or to be quiet.
+	TimeIntervals []TimeInterval `yaml:"time_intervals,omitempty"`
 	// ResolveTimeout is how long an alert may be missing from what the rules
 	// hand over before it counts as resolved.
 	ResolveTimeout *model.Duration `yaml:"resolve_timeout,omitempty"`
@@ -46,6 +52,13 @@ func (c Config) Check() error {
 		}
 		names[r.Name] = true
 	}
+	times := map[string]bool{}
+	for _, t := range c.TimeIntervals {
+		if times[t.Name] {
+			return fmt.Errorf("time_intervals: %q is there twice: give each its own name", t.Name)
+		}
+		times[t.Name] = true
+	}
 	if c.Route == nil {
 		return nil
 	}
@@ -58,18 +71,27 @@ func (c Config) Check() error {
 	if c.Route.Continue {
 		return errors.New("route: the root route has nothing to continue to: remove continue")
 	}
-	return checkReceivers(c.Route, names)
+	if len(c.Route.MuteTimeIntervals)+len(c.Route.ActiveTimeIntervals) > 0 {
+		return errors.New("route: the root route takes what no other does, at any time: put mute_time_intervals and active_time_intervals into routes")
+	}
+	return checkNames(c.Route, names, times)
 }
 
-func checkReceivers(r *Route, names map[string]bool) error {
+// checkNames says which receiver or time interval a route names that is not there.
+func checkNames(r *Route, receivers, times map[string]bool) error {
 	if r == nil {
 		return errors.New("route: an entry of routes is empty")
 	}
-	if r.Receiver != "" && !names[r.Receiver] {
+	if r.Receiver != "" && !receivers[r.Receiver] {
 		return fmt.Errorf("route: receiver %q is not among the receivers", r.Receiver)
 	}
+	for _, name := range slices.Concat(r.MuteTimeIntervals, r.ActiveTimeIntervals) {
+		if !times[name] {
+			return fmt.Errorf("route: %q is not among the time_intervals", name)
+		}
+	}
 	for _, child := range r.Routes {
-		if err := checkReceivers(child, names); err != nil {
+		if err := checkNames(child, receivers, times); err != nil {
 			return err
 		}
 	}
@@ -86,6 +108,14 @@ func (c Config) tree() *node {
 	default:
 		return nil
 	}
+}
+
+// inhibitRules returns the rules in effect.
+func (c Config) inhibitRules() []InhibitRule {
+	if c.InhibitRules == nil {
+		return defaultInhibitRules()
+	}
+	return c.InhibitRules
 }
 
 // resolveTimeout returns the timeout in effect.

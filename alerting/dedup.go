@@ -73,9 +73,9 @@ func (q question) compare() Reason {
 	if reason != ReasonNone || !q.traits.sendResolved {
 		return reason
 	}
-	now := firingKeys(q.alerts)
-	for key := range told {
-		if !now[key] {
+	for _, a := range q.alerts {
+		// One that was told and is not there is muted: nothing to tell.
+		if a.State == rules.StateResolved && told[a.Key()] {
 			return ReasonSomeResolved
 		}
 	}

@@ -115,6 +115,23 @@ func (g *group) snapshot() []rules.Alert {
 	return out
 }
 
+// note keeps which alerts fire, whether or not anybody is told of them. The
+// caller holds mu.
+func (d *Dispatcher) note(a rules.Alert, now time.Time) {
+	if a.State == rules.StateFiring {
+		d.firing[a.Key()] = held{alert: a, seen: now}
+	} else {
+		delete(d.firing, a.Key())
+	}
+}
+
+// noteMissing drops what the rules have not mentioned for a while, and says to
+// the inhibitor what fires. The caller holds mu.
+func (d *Dispatcher) noteMissing(now time.Time) {
+	maps.DeleteFunc(d.firing, func(_ string, h held) bool { return now.Sub(h.seen) >= d.resolveTimeout })
+	d.inhibitor.refresh(d.firing)
+}
+
 // take puts one alert into its groups. One that resolved and is not in a group is
 // none of our business: nobody was told of it. The caller holds mu.
 func (d *Dispatcher) take(a rules.Alert, now time.Time) {
@@ -166,7 +183,7 @@ func (d *Dispatcher) groupFor(n *node, a rules.Alert, create bool) *group {
 // flushGroup hands one incident to the senders that have something to tell, and
 // forgets what everybody knows to be over. The caller holds mu.
 func (d *Dispatcher) flushGroup(g *group, now time.Time) {
-	alerts := g.snapshot()
+	alerts := d.heard(g, now)
 	told := map[string]bool{} // alerts that somebody believes to be firing
 	waiting, unknown := g.inFlight > 0, false
 	for _, id := range d.receivers[g.node.receiver] {
@@ -191,11 +208,16 @@ func (d *Dispatcher) flushGroup(g *group, now time.Time) {
 		return
 	}
 	g.nextFlush = now.Add(g.node.groupInterval)
+	heard := map[string]bool{}
+	for _, a := range alerts {
+		heard[a.Key()] = true
+	}
+	maps.DeleteFunc(told, func(key string, _ bool) bool { return !heard[key] })
 	d.forget(g, now, told, waiting)
 }
 
-// forget drops resolved alerts that nobody believes to be firing, and the group
-// when it is over. The caller holds mu.
+// forget drops resolved alerts that nobody believes to be firing or that nobody
+// is to be told of, and the group when it is over. The caller holds mu.
 func (d *Dispatcher) forget(g *group, now time.Time, told map[string]bool, waiting bool) {
 	switch {
 	case g.firing():
@@ -216,7 +238,7 @@ func (d *Dispatcher) forget(g *group, now time.Time, told map[string]bool, waiti
 	}
 }
 
-// view is an incident as it stands when it is told.
+// view is an incident as it stands when it is told, without what is muted.
 type view struct {
 	key    string
 	labels map[string]string
@@ -225,7 +247,7 @@ type view struct {
 }
 
 // begin returns the incident as it stands now and keeps it until end.
-func (d *Dispatcher) begin(key string) (view, bool) {
+func (d *Dispatcher) begin(key string, now time.Time) (view, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	g, ok := d.groups[key]
@@ -233,7 +255,7 @@ func (d *Dispatcher) begin(key string) (view, bool) {
 		return view{}, false
 	}
 	g.inFlight++
-	return view{key: key, labels: g.labels, node: g.node, alerts: g.snapshot()}, true
+	return view{key: key, labels: g.labels, node: g.node, alerts: d.heard(g, now)}, true
 }
 
 // end lets go of what begin kept.

@@ -49,6 +49,8 @@ func (d *Dispatcher) Reload(c Config) error {
 // install puts what was built into effect. The caller holds mu.
 func (d *Dispatcher) install(c Config, parts []part) {
 	d.tree, d.resolveTimeout = c.tree(), c.resolveTimeout()
+	d.calendar, d.inhibitor = newCalendar(c.TimeIntervals), newInhibitor(c.inhibitRules())
+	d.inhibitor.refresh(d.firing)
 	d.receivers = map[string][]string{}
 	stays := map[string]bool{}
 	for _, rc := range c.Receivers {

@@ -149,7 +149,7 @@ func (s *sender) step(ctx context.Context, now time.Time) (more bool) {
 	if !ok {
 		return false
 	}
-	v, ok := s.d.begin(key)
+	v, ok := s.d.begin(key, now)
 	if !ok {
 		return true
 	}

@@ -43,6 +43,11 @@ type Route struct {
 	GroupWait      *model.Duration `yaml:"group_wait,omitempty"`
 	GroupInterval  *model.Duration `yaml:"group_interval,omitempty"`
 	RepeatInterval *model.Duration `yaml:"repeat_interval,omitempty"`
+	// MuteTimeIntervals are the times in which nothing is told, and
+	// ActiveTimeIntervals the only ones in which something is. They are not
+	// handed down.
+	MuteTimeIntervals   []string `yaml:"mute_time_intervals,omitempty"`
+	ActiveTimeIntervals []string `yaml:"active_time_intervals,omitempty"`
 	// Routes are tried in order; the first that matches takes the alert.
 	Routes []*Route `yaml:"routes,omitempty"`
 }
@@ -128,6 +133,8 @@ type node struct {
 	groupWait      time.Duration
 	groupInterval  time.Duration
 	repeatInterval time.Duration
+	muteTimes      []string
+	activeTimes    []string
 	routes         []*node
 }
 
@@ -145,6 +152,7 @@ func newNode(r *Route, parent *node, prefix string) *node {
 	n := *parent
 	n.routes = nil
 	n.goesOn = r.Continue
+	n.muteTimes, n.activeTimes = r.MuteTimeIntervals, r.ActiveTimeIntervals
 	n.matchers = make([]*amlabels.Matcher, 0, len(r.Matchers))
 	for _, m := range r.Matchers {
 		n.matchers = append(n.matchers, m.m)

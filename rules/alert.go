@@ -109,9 +109,11 @@ type DetectorStatus struct {
 	// Text says in plain words where it stands: "learning, 3 of 6 hours".
 	Text    string   `json:"text"`
 	Numbers []Number `json:"numbers,omitempty"`
-	// Fires says when the alert fires, and For how long that must hold.
-	Fires string        `json:"fires"`
-	For   time.Duration `json:"-"`
+	// Fires says when the alert fires, For how long that must hold, and
+	// KeepFiringFor how long the alert goes on after it does not.
+	Fires         string        `json:"fires"`
+	For           time.Duration `json:"-"`
+	KeepFiringFor time.Duration `json:"-"`
 	// Past is how near it came over the last six hours, oldest first; empty
 	// where no number is held against a threshold.
 	Past []PastShare `json:"past,omitempty"`

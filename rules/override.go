@@ -16,6 +16,8 @@ import (
 type Override struct {
 	// For replaces the detector's hold; nil keeps it.
 	For *model.Duration `yaml:"for,omitempty"`
+	// KeepFiringFor is how long a firing alert goes on after its condition ended.
+	KeepFiringFor *model.Duration `yaml:"keep_firing_for,omitempty"`
 	// Severity replaces the severity; "" keeps it.
 	Severity string `yaml:"severity,omitempty"`
 	// Labels are added to the alert's labels.
@@ -76,6 +78,7 @@ type Setting struct {
 // settings are the values that hold for one rule: defaults and overrides.
 type settings struct {
 	hold      time.Duration
+	keep      time.Duration // how long the alert goes on after its condition ended
 	severity  string
 	labels    map[string]string
 	disabled  bool
@@ -109,6 +112,9 @@ func resolveSettings(a Alerting, o Override) (settings, error) {
 		s.timeScale = o.TimeScale
 	}
 	s.hold = scaled(s.hold, s.timeScale)
+	if o.KeepFiringFor != nil {
+		s.keep = scaled(time.Duration(*o.KeepFiringFor), s.timeScale)
+	}
 	for _, set := range a.Settings {
 		s.set(set, set.Default)
 	}
@@ -146,7 +152,7 @@ func (s *settings) override(a Alerting, key string, raw any) error {
 
 // settingNames lists what may stand under a rule's name.
 func settingNames(a Alerting) []string {
-	names := []string{"for", "severity", "labels", "disabled", "time_scale"}
+	names := []string{"for", "keep_firing_for", "severity", "labels", "disabled", "time_scale"}
 	for _, set := range a.Settings {
 		names = append(names, set.Name)
 	}

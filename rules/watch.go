@@ -54,6 +54,8 @@ type watchState struct {
 	// when the data went.
 	PendingSince time.Time `json:"pending_since,omitzero"`
 	UnknownSince time.Time `json:"unknown_since,omitzero"`
+	// ClearSince is when the condition of an alert that is kept firing ended.
+	ClearSince time.Time `json:"clear_since,omitzero"`
 	// Resolved holds the alerts that resolved lately.
 	Resolved []Alert `json:"resolved,omitempty"`
 	// Detector is what its keeper saved.
@@ -114,10 +116,11 @@ func (w *watch) step(now time.Time, v Verdict, externalURL string) {
 	w.forget(now)
 	switch {
 	case v.Active:
-		w.UnknownSince = time.Time{}
+		w.UnknownSince, w.ClearSince = time.Time{}, time.Time{}
 		w.hold(now, v, externalURL)
 	case w.Alert == nil:
 	case v.Phase == PhaseUnknown && !w.unknownTooLong(now):
+	case w.kept(now):
 	default:
 		w.end(now, w.over(v))
 	}
@@ -158,7 +161,7 @@ func (w *watch) open(now time.Time, v Verdict, severity string) {
 // pending one never was.
 func (w *watch) end(now time.Time, summary string) {
 	a := w.Alert
-	w.Alert, w.PendingSince, w.UnknownSince = nil, time.Time{}, time.Time{}
+	w.Alert, w.PendingSince, w.UnknownSince, w.ClearSince = nil, time.Time{}, time.Time{}, time.Time{}
 	if a.State != StateFiring {
 		return
 	}
@@ -202,6 +205,17 @@ func (w *watch) unknownTooLong(now time.Time) bool {
 		w.UnknownSince = now
 	}
 	return now.Sub(w.UnknownSince) > unknownGrace
+}
+
+// kept says that the alert goes on firing although its condition has ended.
+func (w *watch) kept(now time.Time) bool {
+	if w.settings.keep == 0 || w.Alert.State != StateFiring {
+		return false
+	}
+	if w.ClearSince.IsZero() {
+		w.ClearSince = now
+	}
+	return now.Sub(w.ClearSince) < w.settings.keep
 }
 
 // forget drops what resolved too long ago, or fires again.
@@ -263,6 +277,7 @@ func (w *watch) status() DetectorStatus {
 	s := DetectorStatus{
 		Alert: w.rule.Name, Labels: w.subject.Map(), Phase: w.verdict.Phase, Text: w.verdict.Text,
 		Numbers: w.verdict.Numbers, Past: slices.Clone(w.past.bins), Fires: w.rule.Help, For: w.settings.hold,
+		KeepFiringFor: w.settings.keep,
 	}
 	if w.Alert == nil {
 		return s

@@ -62,6 +62,46 @@ func TestWatchLife(t *testing.T) {
 	}
 }
 
+func TestKeepFiringFor(t *testing.T) {
+	t.Parallel()
+	w := newWatch(settings{keep: time.Minute})
+	at := func(s int) time.Time { return testStart.Add(time.Duration(s) * time.Second) }
+	on, off, unknown := Verdict{Active: true}, Verdict{Phase: PhaseWatching}, Verdict{Phase: PhaseUnknown}
+	for _, step := range []struct {
+		at      int
+		verdict Verdict
+		fires   bool
+	}{
+		{0, on, true},
+		{10, off, true},
+		{60, off, true},
+		{65, on, true}, // it began again in time
+		{70, off, true},
+		{129, off, true},
+		{130, off, false},
+		{140, off, false},
+		{200, on, true},
+		{210, off, true},
+		{220, unknown, true},
+		{270, off, false},
+	} {
+		w.step(at(step.at), step.verdict, "")
+		if fires := w.Alert != nil && w.Alert.State == StateFiring; fires != step.fires {
+			t.Fatalf("at %d s it fires: %t, want %t", step.at, fires, step.fires)
+		}
+	}
+	if n := len(w.Resolved); n != 2 || !w.Resolved[0].ResolvedAt.Equal(at(130)) {
+		t.Errorf("%d alerts resolved, want 2, the first one after 130 s: %+v", n, w.Resolved)
+	}
+	// A pending alert is not kept.
+	w = newWatch(settings{keep: time.Minute, hold: time.Minute})
+	w.step(at(0), on, "")
+	w.step(at(10), off, "")
+	if w.Alert != nil {
+		t.Errorf("a pending alert goes on: %+v", w.Alert)
+	}
+}
+
 func TestWatchWithoutData(t *testing.T) {
 	t.Parallel()
 	w := newWatch(settings{})

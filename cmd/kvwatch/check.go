@@ -12,6 +12,7 @@ import (
 func checkConfigCommand(app *kingpin.Application) (string, action) {
 	cmd := checkGroup(app).Command("config", "Checks a configuration file; exits 2 when it is invalid.")
 	file := cmd.Arg("file", "Configuration file.").Default("kvwatch.yml").String()
+	alert := cmd.Flag("alert", "Labels of an alert, e.g. alertname=PrefixCacheCollapse,severity=critical,pool=agents: says who is told of it.").String()
 	return cmd.FullCommand(), func(_ context.Context, stdout io.Writer) error {
 		c, err := loadConfig(*file)
 		if err == nil {
@@ -22,6 +23,14 @@ func checkConfigCommand(app *kingpin.Application) (string, action) {
 		}
 		fmt.Fprintf(stdout, "%s is valid: %s, %s, %s, %s, %s.\n", *file,
 			count(len(c.ScrapeConfigs), "scrape job"), count(len(c.Pools), "pool"), count(len(c.Alerting.Receivers), "receiver"), count(len(c.Rules), "rule override"), count(len(c.plans), "plan"))
+		if *alert == "" {
+			return nil
+		}
+		lbls, err := alertLabels(*alert)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(stdout, waysText(c, lbls))
 		return nil
 	}
 }

@@ -98,6 +98,11 @@ func newDaemon(o daemonOptions) *daemon {
 	d.server.accept = func(pool string) error {
 		return d.whenStarted(func() error { return d.engine.Accept(pool, time.Now()) })
 	}
+	d.server.silences = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := d.whenStarted(func() error { d.dispatcher.SilenceAPI(time.Now).ServeHTTP(w, r); return nil }); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
 	d.server.mark = func(e rules.Event) error {
 		return d.whenStarted(func() error { return d.engine.Mark(e, time.Now()) })
 	}
@@ -200,7 +205,7 @@ func (d *daemon) openPage() error {
 		Version: versionString(), ExternalURL: d.o.ExternalURL, Demo: d.o.Demo, TimeScaleNote: d.o.TimeScaleNote,
 		Interval: time.Duration(d.o.Config.Global.ScrapeInterval),
 		Targets:  d.intake.targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools,
-		Sessions: d.engine.Sessions, Events: d.engine.Events,
+		Sessions: d.engine.Sessions, Events: d.engine.Events, Muted: d.muted,
 		Queryable: d.store.Queryable(), Now: time.Now, Logger: d.log.With("component", "web"), Runbooks: rules.Runbooks(),
 	})
 	if err != nil {
@@ -219,15 +224,27 @@ func (d *daemon) sink(ctx context.Context, r *collector.Round) {
 
 // dispatch adds the external labels, which say whose alerts these are.
 func (d *daemon) dispatch(ctx context.Context, now time.Time, alerts []rules.Alert) {
+	for i := range alerts {
+		alerts[i].Labels = d.withExternal(alerts[i].Labels)
+	}
+	d.dispatcher.Dispatch(ctx, now, alerts)
+}
+
+// withExternal adds the external labels that are not there.
+func (d *daemon) withExternal(lbls map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, lbls)
 	d.external.Load().Range(func(l labels.Label) {
-		for i := range alerts {
-			if _, ok := alerts[i].Labels[l.Name]; !ok {
-				alerts[i].Labels = maps.Clone(alerts[i].Labels)
-				alerts[i].Labels[l.Name] = l.Value
-			}
+		if _, ok := out[l.Name]; !ok {
+			out[l.Name] = l.Value
 		}
 	})
-	d.dispatcher.Dispatch(ctx, now, alerts)
+	return out
+}
+
+// muted says why an alert is not told, by the labels that it is told with.
+func (d *daemon) muted(lbls map[string]string, now time.Time) alerting.Muting {
+	return d.dispatcher.Muted(d.withExternal(lbls), now)
 }
 
 // loops runs every long-lived part until ctx ends or one of them fails.

@@ -63,7 +63,7 @@ Units are those of the name: ` + "`_seconds`, `_tokens`, `_ratio` (0 to 1), `_to
 	for _, m := range ownMetrics(t) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(m.Labels, ", "), cell(m.Help))
 	}
-	b.WriteString("\n## Alerts\n\nEach takes `for`, `severity`, `labels`, `disabled` and `time_scale` under `rules` in the configuration, and its own settings.\n")
+	b.WriteString("\n## Alerts\n\nEach takes `for`, `keep_firing_for`, `severity`, `labels`, `disabled` and `time_scale` under `rules` in the configuration, and its own settings.\n")
 	for _, a := range registry.Alerts {
 		fmt.Fprintf(&b, "\n### %s\n\n%s Severity %s, %s. [Runbook](../../rules/runbooks/%s.md).\n", a.Name, a.Help, a.Severity, hold(a.For), a.Name)
 		if len(a.Settings) == 0 {

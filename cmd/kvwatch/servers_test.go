@@ -187,7 +187,7 @@ func eventually(t *testing.T, what string, check func() error) {
 // TestServersAreThere says plainly what is missing.
 func TestServersAreThere(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"prometheus", "promtool", "victoria-metrics"} {
+	for _, program := range []string{"prometheus", "promtool", "victoria-metrics", "prometheus-alertmanager", "amtool"} {
 		if _, err := exec.LookPath(program); errors.Is(err, exec.ErrNotFound) {
 			t.Errorf("%s is not installed: run deploy/ci/setup (in %s)", program, os.Getenv("PATH"))
 		}

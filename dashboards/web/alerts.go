@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"kvwatch/alerting"
 	"kvwatch/rules"
 )
 
@@ -32,6 +33,8 @@ type alertView struct {
 	ResolvedAt *time.Time        `json:"resolved_at"`
 	// Runbook is the address of the runbook relative to the page; empty when there is none.
 	Runbook string `json:"runbook,omitempty"`
+	// Muted is why nobody is told; nil when people are.
+	Muted *alerting.Muting `json:"muted,omitempty"`
 }
 
 func (p *page) alertLists() alertLists {
@@ -67,6 +70,11 @@ func (p *page) alertView(a rules.Alert) alertView {
 	}
 	if _, ok := p.runbooks[a.Name]; ok {
 		v.Runbook = "runbooks/" + a.Name
+	}
+	if p.o.Muted != nil && a.State != rules.StateResolved {
+		if m := p.o.Muted(a.Labels, p.o.Now()); m.Text != "" {
+			v.Muted = &m
+		}
 	}
 	return v
 }

@@ -131,12 +131,22 @@ func promRules(detectors []rules.DetectorStatus, alerts []rules.Alert, now time.
 	for _, name := range slices.Compact(names) {
 		active := promAlerts(alerts, name)
 		list = append(list, promRule{
-			State: ruleState(active), Name: name, Query: fmt.Sprintf("kvwatch_alerts{alertname=%q}", name),
+			State: ruleState(active), Name: name, KeepFiringFor: kept(detectors, name), Query: fmt.Sprintf("kvwatch_alerts{alertname=%q}", name),
 			Labels: map[string]string{}, Annotations: map[string]string{"summary": standing(detectors, name)},
 			Alerts: active, Health: "ok", LastEvaluation: now, Type: "alerting",
 		})
 	}
 	return list
+}
+
+// kept is for how many seconds an alert goes on after its condition ended.
+func kept(detectors []rules.DetectorStatus, name string) float64 {
+	for _, d := range detectors {
+		if d.Alert == name {
+			return d.KeepFiringFor.Seconds()
+		}
+	}
+	return 0
 }
 
 func ruleState(active []promAlert) string {

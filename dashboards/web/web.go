@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/prometheus/storage"
 
+	"kvwatch/alerting"
 	"kvwatch/collector"
 	"kvwatch/rules"
 )
@@ -48,6 +49,8 @@ type Options struct {
 	Sessions  func() []rules.PoolSessions
 	// Events gives the events of the time between; the same holds for it.
 	Events func(from, to time.Time) []rules.Event
+	// Muted says why an alert with these labels is not told; nil says that all are.
+	Muted func(lbls map[string]string, now time.Time) alerting.Muting
 
 	// Queryable answers the charts' queries.
 	Queryable storage.Queryable

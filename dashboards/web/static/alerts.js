@@ -52,7 +52,8 @@ function card(alert, now, whole) {
       h("p", { class: "meta" },
         h("b", null, alert.alertname), " · ", subject(alert), " · since ", moment(alert.active_at, now),
         ` (${duration(ago(alert.active_at, now))})`,
-        alert.fired_at && [", fired ", moment(alert.fired_at, now)])),
+        alert.fired_at && [", fired ", moment(alert.fired_at, now)]),
+      alert.muted && h("p", { class: "unheard" }, h("b", null, "Nobody is told: "), alert.muted.text)),
     whole ? evidence(alert) : h("details", null, h("summary", null, "What was seen, the cause and the next step"), evidence(alert)));
 }
 
@@ -85,7 +86,8 @@ function line(alert, now) {
       h("small", { class: "muted" }, `${alert.alertname} · `, subject(alert), ` · ${alert.severity} · `,
         end
           ? [moment(alert.active_at, now), " to ", moment(end, now), ` (${duration(ago(alert.active_at, end))})`]
-          : ["since ", moment(alert.active_at, now)])));
+          : ["since ", moment(alert.active_at, now)],
+        alert.muted && ` · nobody is told: ${alert.muted.text}`)));
 }
 
 function row(term, detail) {
