@@ -93,6 +93,7 @@ SCORE_KEEP  ?=
 score: ## the detectors over the whole corpus of simulated runs, into rules/SCORES.md (a quarter of an hour of CPU)
 	$(GO) build -o bin/ ./cmd/fleetsim
 	bin/fleetsim score --seeds $(SCORE_SEEDS) --first-seed 901 --keep '$(SCORE_KEEP)' > bin/SCORES.md
+	bin/fleetsim score --set logs --seeds $(SCORE_SEEDS) --first-seed 901 --keep '$(SCORE_KEEP)' >> bin/SCORES.md
 	mv bin/SCORES.md rules/SCORES.md
 
 .PHONY: dashboards

@@ -32,7 +32,7 @@ type scoreOptions struct {
 func scoreCommand(app *kingpin.Application) (string, action) {
 	cmd := app.Command("score", "Runs the detectors over labelled runs of the simulated fleet, beside the rules that people write today, and says how well they do.")
 	var o scoreOptions
-	cmd.Flag("set", "Which corpus: full, or the small one that every change is held against.").Default("full").EnumVar(&o.set, "full", "small")
+	cmd.Flag("set", "Which corpus: full, the small one that every change is held against, or that of what rests on logs of calls.").Default("full").EnumVar(&o.set, "full", "small", "logs")
 	cmd.Flag("scenario", "Only this scenario of the corpus. Repeatable.").EnumsVar(&o.scenarios, scenarioNames()...)
 	cmd.Flag("profile", "Only runs with this hardware.").EnumVar(&o.profile, profileNames()...)
 	cmd.Flag("seeds", "Runs of each scenario.").Default("2").IntVar(&o.seeds)
@@ -53,15 +53,12 @@ func (o scoreOptions) run(ctx context.Context, stdout io.Writer) error {
 	if o.seeds < 1 || o.parallel < 1 {
 		return fmt.Errorf("--seeds=%d --parallel=%d: give at least 1 of each", o.seeds, o.parallel)
 	}
-	entries := score.Full()
-	if o.set == "small" {
-		entries = score.Small()
-	}
+	entries := map[string]func() []score.Entry{"full": score.Full, "small": score.Small, "logs": score.Logs}[o.set]()
 	entries, err := score.Choose(entries, o.scenarios, o.profile)
 	if err != nil {
 		return err
 	}
-	options := score.Options{Entries: entries, Seeds: score.Seeds(o.firstSeed, o.seeds), Parallel: o.parallel, Keep: o.keep}
+	options := score.Options{Entries: entries, Seeds: score.Seeds(o.firstSeed, o.seeds), Parallel: o.parallel, Keep: o.keep, Logs: o.set == "logs"}
 	bar := &scoreBar{to: o.progress, began: time.Now()}
 	bar.whole, bar.runs = options.Simulated()
 	options.Progress = bar.add
@@ -73,7 +70,11 @@ func (o scoreOptions) run(ctx context.Context, stdout io.Writer) error {
 	if o.output == "json" {
 		return result.WriteJSON(stdout)
 	}
-	_, err = io.WriteString(stdout, result.Markdown())
+	markdown := result.Markdown
+	if options.Logs {
+		markdown = result.LogsMarkdown
+	}
+	_, err = io.WriteString(stdout, markdown())
 	return err
 }
 

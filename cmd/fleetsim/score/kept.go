@@ -11,11 +11,15 @@ import (
 
 // kept is a folder with what each run came to, so that a corpus of hours can be
 // interrupted. It knows nothing of the rules and the simulator that made it.
-type kept struct{ dir string }
+type kept struct {
+	dir string
+	// kind tells apart what was scored of the same runs.
+	kind string
+}
 
 // file is where a run is kept.
 func (k kept) file(r Run) string {
-	return filepath.Join(k.dir, fmt.Sprintf("%s-%s-%d-%s.json", r.Scenario, r.Profile, r.Seed, r.Length))
+	return filepath.Join(k.dir, fmt.Sprintf("%s-%s-%d-%s%s.json", r.Scenario, r.Profile, r.Seed, r.Length, k.kind))
 }
 
 // load finds what a run came to; false where it is not kept.

@@ -12,6 +12,8 @@ import (
 type Options struct {
 	Entries []Entry
 	Seeds   []uint64
+	// Logs has the runs read logs of calls, and scores what rests on them alone.
+	Logs bool
 	// Parallel is how many runs are under way at once; what comes out does not
 	// depend on it.
 	Parallel int
@@ -55,7 +57,10 @@ func Score(ctx context.Context, o Options) (Result, error) {
 
 // one scores one run, or finds that it was scored.
 func (o Options) one(ctx context.Context, run Run, progress func(time.Duration, int)) (Result, error) {
-	runs := kept{o.Keep}
+	runs, play, judge := kept{dir: o.Keep}, play, judge
+	if o.Logs {
+		runs.kind, play, judge = "-logs", playWithLogs, judgeLogs
+	}
 	if result, found, err := runs.load(run); found || err != nil {
 		progress(run.Length, 0)
 		return result, err
