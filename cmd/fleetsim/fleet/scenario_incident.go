@@ -66,7 +66,7 @@ func incidentScenarios() []Scenario {
 		replicaLosesCache("eight_replica_cacheless", "of eight replicas one finds nothing in its prefix cache any more", groupOf(8)),
 		strikes("eight_affinity_quarter", "before eight replicas a quarter of the calls go anywhere", routing, groupOf(8), affinity(0.75)),
 		strikes("big_cache_affinity_random", "with 8M KV tokens session affinity is lost", routing, bigCache, affinity(0)),
-		strikes("rag_heavy_affinity_quarter", "where half of the sessions always have retrieved text, a quarter of the calls go anywhere",
+		strikes("rag_heavy_affinity_quarter", "where a quarter of the sessions always have retrieved text, a quarter of the calls go anywhere",
 			routing, ragHeavy, affinity(0.75)),
 		strikes("light_load_affinity_tenth", "at a third of the usual load a tenth of the calls go anywhere", routing,
 			func(c *Config) { c.load(0.35) }, affinity(0.9)).lasting(16 * time.Hour),

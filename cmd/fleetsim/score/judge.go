@@ -216,18 +216,23 @@ func (p *played) reference(d detector, s stretch) (time.Duration, bool) {
 	return p.firstExcess(s, d.excess)
 }
 
-// firstExcess is when in a stretch the share of recomputed tokens of 15 minutes
-// was first a multiple of the usual one.
+// firstExcess is when in a stretch the share of recomputed tokens of a window was
+// first a multiple of the usual one: of 15 minutes, or of an hour where the
+// multiple is so small that a quarter of an hour reaches it by chance.
 func (p *played) firstExcess(s stretch, factor float64) (time.Duration, bool) {
 	usual, ok := p.truth.UsualMissRatio()
 	if !ok {
 		return 0, false
 	}
+	window := 15 * time.Minute
+	if factor < fleet.ExcessFactor {
+		window = time.Hour
+	}
 	for _, m := range p.truth.Minutes {
 		if !s.contains(m.End) {
 			continue
 		}
-		if ratio, ok := p.truth.MissRatio(fleet.Span{Begin: m.End - 15*time.Minute, End: m.End}); ok && ratio >= factor*usual {
+		if ratio, ok := p.truth.MissRatio(fleet.Span{Begin: m.End - window, End: m.End}); ok && ratio >= factor*usual {
 			return m.End, true
 		}
 	}

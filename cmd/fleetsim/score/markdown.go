@@ -46,7 +46,7 @@ Made by `+"`make score`"+`, which runs `+"`%s`"+`; do not edit. Each scenario of
 
 Seeds %s (%s). Runs of over three days use every third of them, as what they tell of false alarms grows with their length. Quiet time in all: %.0f replica-weeks.
 
-- *found* is the share of incidents in which it fired, of those labelled; then the median and the 90th percentile of the minutes from the onset, or where something creeps from when there was an excess (1.6 times the usual share of recomputed tokens over 15 minutes, 1.3 for D2; below 0 is before). What already fired at the onset does not count.
+- *found* is the share of incidents in which it fired, of those labelled; then the median and the 90th percentile of the minutes from the onset, or where something creeps from when there was an excess (1.6 times the usual share of recomputed tokens over 15 minutes, for D2 1.3 times over an hour; below 0 is before). What already fired at the onset does not count.
 - *false* is a fire in quiet time while the true share of recomputed tokens of 15 minutes stayed under 1.6 times the usual one from 15 minutes before to 20 minutes after; *true* is one on a real excess that the fleet had by itself. Of what tells of queues, false is a fire without that excess and without a sustained queue within 4 hours, true one on an excess that no queue followed.
 - A *sustained queue* is requests waiting in at least 40 %% of all pairs of an engine and a look, over 10 minutes. An alert up to 4 hours before speaks of it.
 - Six hours in which detectors learn do not count as quiet time; what fires in them counts.
