@@ -28,7 +28,7 @@ const (
 	VLLMDrafts           = "vllm:spec_decode_num_drafts_total"
 	VLLMPromptHist       = "vllm:request_prompt_tokens"                 // histogram
 	VLLMComputedHist     = "vllm:request_prefill_kv_computed_tokens"    // histogram
-	VLLMGenerationHist   = "vllm:request_generation_tokens"             // _sum and _count only
+	VLLMGenerationHist   = "vllm:request_generation_tokens"             // histogram
 	VLLMTTFT             = "vllm:time_to_first_token_seconds"           // histogram
 	VLLMITL              = "vllm:inter_token_latency_seconds"           // histogram
 	VLLMTPOT             = "vllm:request_time_per_output_token_seconds" // histogram

@@ -209,14 +209,14 @@ func TestReadRealPages(t *testing.T) {
 		samples  int // after summing
 		families int
 	}{
-		{"vllm-0.13.0.prom.gz", SourceVLLM, 172, 24},
-		{"vllm-0.13.0-idle.prom.gz", SourceVLLM, 172, 24},
-		{"vllm-0.24.0.prom.gz", SourceVLLM, 179, 27},
-		{"vllm-0.24.0-idle.prom.gz", SourceVLLM, 179, 27},
-		{"vllm-0.28-dp2.prom.gz", SourceVLLM, 421, 28},
-		{"vllm-0.28-dp2-later.prom.gz", SourceVLLM, 421, 28},
-		{"vllm-0.28-multiprocess.prom.gz", SourceVLLM, 372, 26},
-		{"vllm-0.32.0.prom.gz", SourceVLLM, 207, 29},
+		{"vllm-0.13.0.prom.gz", SourceVLLM, 185, 24},
+		{"vllm-0.13.0-idle.prom.gz", SourceVLLM, 185, 24},
+		{"vllm-0.24.0.prom.gz", SourceVLLM, 192, 27},
+		{"vllm-0.24.0-idle.prom.gz", SourceVLLM, 192, 27},
+		{"vllm-0.28-dp2.prom.gz", SourceVLLM, 455, 28},
+		{"vllm-0.28-dp2-later.prom.gz", SourceVLLM, 455, 28},
+		{"vllm-0.28-multiprocess.prom.gz", SourceVLLM, 406, 26},
+		{"vllm-0.32.0.prom.gz", SourceVLLM, 221, 29},
 		{"vllm-rust-frontend.prom", SourceVLLM, 18, 8},
 		{"litellm-1.102.0.prom.gz", SourceLiteLLM, 183, 15},
 		{"litellm-1.102.0-multiprocess.prom.gz", SourceLiteLLM, 446, 24},

@@ -54,7 +54,7 @@ func vllmFamilies() []family {
 		}},
 		{name: VLLMPromptHist, kind: histogram},
 		{name: VLLMComputedHist, kind: histogram},
-		{name: VLLMGenerationHist, kind: sumAndCount},
+		{name: VLLMGenerationHist, kind: histogram},
 		{name: VLLMTTFT, kind: histogram, required: true},
 		{name: VLLMITL, kind: histogram, aliases: []string{"vllm:time_per_output_token_seconds"}},
 		{name: VLLMTPOT, kind: histogram},

@@ -62,6 +62,8 @@ type hist int
 const (
 	histPrompt hist = iota
 	histComputed
+	// histGenerated is read by plans alone.
+	histGenerated
 	histTTFT
 	histITL
 	// histTPOT is the time per output token of a request, one value of each.
@@ -197,6 +199,8 @@ func histOf(name string) (h hist, part string, ok bool) {
 			return histPrompt, part, true
 		case collector.VLLMComputedHist:
 			return histComputed, part, true
+		case collector.VLLMGenerationHist:
+			return histGenerated, part, true
 		case collector.VLLMTTFT:
 			return histTTFT, part, true
 		case collector.VLLMITL:

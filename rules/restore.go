@@ -149,7 +149,7 @@ func windowNames() (long, short []string) {
 		collector.VLLMSleepState, collector.VLLMExternalHits,
 	}
 	for _, name := range []string{
-		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL, collector.VLLMTPOT, collector.VLLMQueueTime,
+		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMGenerationHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL, collector.VLLMTPOT, collector.VLLMQueueTime,
 		collector.LiteLLMOverhead, collector.LiteLLMRedisLatency, collector.LiteLLMPostgresLatency, collector.LiteLLMTotalLatency, collector.LiteLLMAPILatency,
 	} {
 		long = append(long, name+partSum, name+partCount)

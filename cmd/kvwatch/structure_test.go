@@ -46,6 +46,8 @@ var imports = map[string][]string{
 var testImports = map[string][]string{
 	// What the simulator writes is read back as kvwatch reads it.
 	"cmd/fleetsim/scrape": {"collector/history"},
+	// Plans are held against a history whose truth is known.
+	"cmd/fleetsim/score": {"collector/history", "rules/sizing"},
 }
 
 // TestImports pins the import graph, whatever the build tags.
