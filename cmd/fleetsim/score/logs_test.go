@@ -10,40 +10,22 @@ import (
 	"kvwatch/cmd/fleetsim/fleet"
 )
 
-// What is lost between a handful of sessions is seen in logs, and nothing is
-// told of before.
-func TestLogsSeeWhatPagesDoNot(t *testing.T) {
+// What is kept of a score with logs is another than that without.
+func TestLogsAreKeptApart(t *testing.T) {
 	t.Parallel()
-	o := Options{Entries: []Entry{{"affinity_low_traffic", "A", 33 * time.Hour}}, Seeds: Seeds(1, 1), Parallel: 1, Logs: true, Keep: t.TempDir()}
-	r, err := Score(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	routing := of(r.Incidents, entry{"affinity_low_traffic", "A"}, logsRouting)
-	if routing == nil || routing.Found != 1 || routing.CausesRight != 1 {
-		t.Errorf("affinity lost: %+v", routing)
-	}
-	for _, name := range []string{logsRouting, logsContent} {
-		if quiet := of(r.Quiet, entry{"affinity_low_traffic", "A"}, name); quiet == nil || quiet.False+quiet.True > 0 || quiet.ReplicaWeeks < 0.4 {
-			t.Errorf("%s before it: %+v", name, quiet)
+	o := Options{Entries: []Entry{{"affinity_low_traffic", "A", 10 * time.Minute}}, Seeds: Seeds(1, 1), Parallel: 1, Keep: t.TempDir()}
+	for _, want := range []struct {
+		logs     bool
+		detector string
+	}{{false, "D1 warn"}, {true, logsRouting}, {true, logsRouting}, {false, "D1 warn"}} {
+		o.Logs = want.logs
+		r, err := Score(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if content := of(r.Incidents, entry{"affinity_low_traffic", "A"}, logsContent); content.Found > 0 {
-		t.Errorf("prompts changed: %+v", content)
-	}
-	// What was kept of a score without logs is another.
-	o.Logs, o.Entries[0].Length = false, 10*time.Minute
-	pages, err := Score(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Logs = true
-	logs, err := Score(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if of(pages.Quiet, entry{"affinity_low_traffic", "A"}, "D1 warn") == nil || len(logs.Quiet) != len(logDetectors) {
-		t.Errorf("with pages %+v, with logs %+v", pages.Quiet, logs.Quiet)
+		if r.Quiet[0].Detector != want.detector {
+			t.Errorf("with logs %t: %+v", want.logs, r.Quiet[0])
+		}
 	}
 }
 
