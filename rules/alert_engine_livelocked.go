@@ -20,7 +20,7 @@ func init() {
 type engineLivelocked struct{ settings }
 
 // Judge implements detector.
-func (d engineLivelocked) Judge(w EngineWindow, _ time.Time) Verdict {
+func (d engineLivelocked) Judge(w EngineWindow, firing time.Time) Verdict {
 	if text := w.unjudged(); text != "" {
 		return unknown(text)
 	}
@@ -29,8 +29,10 @@ func (d engineLivelocked) Judge(w EngineWindow, _ time.Time) Verdict {
 	window := w.atLeastTwo(d.duration("window"))
 	v := Verdict{
 		Active: w.livelocked(window), Phase: PhaseWatching, Value: waiting, Text: w.queueText(),
-		Over:    fmt.Sprintf("%s of pool %s admits requests again: %s", w.unit.name(), w.pool.name, w.queueText()),
 		Numbers: []Number{{Name: "waiting", Value: waiting, Unit: "requests"}, {Name: "running", Value: running, Unit: "requests"}, {Name: "admitted", Value: w.Requests(window), Unit: "requests"}},
+	}
+	if !firing.IsZero() {
+		v.Over = fmt.Sprintf("%s of pool %s admits requests again: %s", w.unit.name(), w.pool.name, w.queueText())
 	}
 	if !v.Active {
 		return v

@@ -20,7 +20,7 @@ func init() {
 type engineStalled struct{ settings }
 
 // Judge implements detector.
-func (d engineStalled) Judge(w EngineWindow, _ time.Time) Verdict {
+func (d engineStalled) Judge(w EngineWindow, firing time.Time) Verdict {
 	if text := w.unjudged(); text != "" {
 		return unknown(text)
 	}
@@ -28,8 +28,10 @@ func (d engineStalled) Judge(w EngineWindow, _ time.Time) Verdict {
 	window := w.atLeastTwo(d.duration("window"))
 	v := Verdict{
 		Active: w.stalled(window), Phase: PhaseWatching, Value: running, Text: w.queueText() + ", tokens move",
-		Over:    fmt.Sprintf("%s of pool %s moves again: %s", w.unit.name(), w.pool.name, w.queueText()),
 		Numbers: []Number{{Name: "running", Value: running, Unit: "requests"}, {Name: "tokens", Value: w.Increase(totalGenerated, window) + w.Increase(totalPrompt, window), Unit: "tokens"}},
+	}
+	if !firing.IsZero() {
+		v.Over = fmt.Sprintf("%s of pool %s moves again: %s", w.unit.name(), w.pool.name, w.queueText())
 	}
 	if !v.Active {
 		return v

@@ -22,7 +22,7 @@ func init() {
 type preemptionStorm struct{ settings }
 
 // Judge implements detector.
-func (d preemptionStorm) Judge(w EngineWindow, _ time.Time) Verdict {
+func (d preemptionStorm) Judge(w EngineWindow, firing time.Time) Verdict {
 	switch {
 	case !w.Fresh():
 		return unknown(staleReason(w.unit.target, w.ms))
@@ -46,7 +46,9 @@ func (d preemptionStorm) Judge(w EngineWindow, _ time.Time) Verdict {
 	if preempted < d.number("preemptions") {
 		v.Numbers = v.Numbers[2:] // a share of so few says nothing
 	}
-	v.Over = fmt.Sprintf("%s of pool %s: %s", w.unit.name(), w.pool.name, v.Text)
+	if !firing.IsZero() {
+		v.Over = fmt.Sprintf("%s of pool %s: %s", w.unit.name(), w.pool.name, v.Text)
+	}
 	if v.Active {
 		d.tell(w, &v, preempted, finished, window)
 	}

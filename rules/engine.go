@@ -49,6 +49,7 @@ type Engine struct {
 	// targets is by job and instance; byPointer finds them without building a key.
 	targets   map[targetKey]*target
 	inOrder   []*target
+	due       []*target // of the last tick; reused
 	byPointer map[*collector.Target]*target
 	// fleet are the watches over all that is watched.
 	fleet []*watch
@@ -220,10 +221,11 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 		p.tick(n.pool(p))
 	}
 	e.batch.reset()
+	due := e.dueTargets(n)
 	if !e.opts.AlertsOnly {
-		e.record(n)
+		e.record(n, due)
 	}
-	e.judge(n)
+	e.judge(n, due)
 	e.forgetPlaced()
 	alerts = e.alerts(false)
 	if !e.opts.AlertsOnly {
@@ -240,9 +242,9 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 	return alerts, &s, err
 }
 
-// record evaluates all outputs: first those of targets and engines, then those
-// of pools, which rest on them.
-func (e *Engine) record(n instant) {
+// record evaluates the outputs: first those of the targets that are due and
+// their engines, then those of pools, which rest on them.
+func (e *Engine) record(n instant, due []*target) {
 	each := func(outputs []*output) {
 		for _, o := range outputs {
 			r := o.eval(n)
@@ -253,7 +255,7 @@ func (e *Engine) record(n instant) {
 			e.batch.put(o)
 		}
 	}
-	for _, t := range e.sortedTargets() {
+	for _, t := range due {
 		each(t.outputs)
 		for _, u := range t.units {
 			each(u.outputs)
@@ -264,9 +266,9 @@ func (e *Engine) record(n instant) {
 	}
 }
 
-// judge asks all detectors.
-func (e *Engine) judge(n instant) {
-	for _, w := range e.allWatches() {
+// judge asks the detectors of pools, of the targets that are due and of the fleet.
+func (e *Engine) judge(n instant, due []*target) {
+	for _, w := range e.watchesOver(due) {
 		v := w.judge(n, w.firing())
 		if v.Active {
 			v.Evidence.Events = quotes(e.journal.events, w.pool(), w.onset(n.now, v), n.now)
@@ -372,12 +374,15 @@ func (e *Engine) alerts(pending bool) []Alert {
 }
 
 // allWatches lists all watches in a steady order.
-func (e *Engine) allWatches() []*watch {
+func (e *Engine) allWatches() []*watch { return e.watchesOver(e.sortedTargets()) }
+
+// watchesOver lists the watches of all pools, of the targets and of the fleet.
+func (e *Engine) watchesOver(targets []*target) []*watch {
 	var all []*watch
 	for _, p := range e.sortedPools() {
 		all = append(all, p.watches...)
 	}
-	for _, t := range e.sortedTargets() {
+	for _, t := range targets {
 		all = append(all, t.watches...)
 		for _, u := range t.units {
 			all = append(all, u.watches...)

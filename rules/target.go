@@ -77,6 +77,9 @@ type target struct {
 	sameSince int64
 	outputs   []*output
 	watches   []*watch
+	// judgedAt is when outputs and watches were last worked out, judgedScrape
+	// the scrape that was the last then, both in Unix milliseconds.
+	judgedAt, judgedScrape int64
 	// served are the requests that a gateway answered, by the model asked for.
 	served map[string]*served
 	// refused are the calls for a model that a gateway's deployments answered

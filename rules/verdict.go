@@ -28,7 +28,8 @@ type Verdict struct {
 	// Severity replaces the rule's, unless an override sets one; "" keeps it.
 	Severity string
 	// Over is one sentence that says how things are once the alert is over; ""
-	// is made of Text. Only when not active.
+	// is made of Text. Only when not active, and asked for only where the alert
+	// fired: detectors that are many make it only then.
 	Over string
 	// Summary is one sentence; Evidence says the rest. Both only when active.
 	Summary  string
