@@ -13,7 +13,8 @@
 // timeinterval are used. Its packages dispatch, notify, nflog, inhibit, silence and config are
 // not used: each of them imports its cluster package, with memberlist and what
 // comes with it, and its receivers do not edit what they sent. The stages here
-// are the parts of them that one process needs.
+// are the parts of them that one process needs. Alertmanagers that are to tell
+// people themselves are pushed every alert (alertmanager), by no route.
 //
 // Two things differ on purpose. An alert that the rules no longer mention is
 // resolved after resolve_timeout only while the rules go on handing over
@@ -69,10 +70,16 @@ type Dispatcher struct {
 	metrics     metrics
 	wake        chan struct{}
 
+	// pushes are what Alertmanagers are told; alertmanagersChanged says that
+	// others are to be told.
+	pushes               pushes
+	alertmanagersChanged chan struct{}
+
 	// mu protects what follows. It is never held over a request or a write to disk.
 	mu             sync.Mutex
 	tree           *node // nil: nobody is told
 	resolveTimeout time.Duration
+	alertmanagers  []*AlertmanagerConfig
 	calendar       calendar
 	inhibitor      inhibitor
 	firing         map[string]held // every alert that fires, told or not, by key
@@ -91,14 +98,16 @@ func New(o Options) (*Dispatcher, error) {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	d := &Dispatcher{
-		logger:      logger,
-		externalURL: o.ExternalURL,
-		jitter:      o.Jitter,
-		timeout:     attemptTimeout,
-		wake:        make(chan struct{}, 1),
-		firing:      map[string]held{},
-		groups:      map[string]*group{},
-		senders:     map[string]*sender{},
+		logger:               logger,
+		externalURL:          o.ExternalURL,
+		jitter:               o.Jitter,
+		timeout:              attemptTimeout,
+		wake:                 make(chan struct{}, 1),
+		pushes:               pushes{peers: map[string]*peer{}},
+		alertmanagersChanged: make(chan struct{}, 1),
+		firing:               map[string]held{},
+		groups:               map[string]*group{},
+		senders:              map[string]*sender{},
 	}
 	d.env = environment{stdout: o.Stdout, logger: d.logger}
 	if d.env.stdout == nil {
@@ -168,6 +177,7 @@ func (d *Dispatcher) orphans() {
 func (d *Dispatcher) Dispatch(_ context.Context, now time.Time, alerts []rules.Alert) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	push := map[string]rules.Alert{}
 	for _, raw := range alerts {
 		if raw.State != rules.StateFiring && raw.State != rules.StateResolved {
 			continue
@@ -176,9 +186,11 @@ func (d *Dispatcher) Dispatch(_ context.Context, now time.Time, alerts []rules.A
 		if len(changed) > 0 {
 			d.logger.Debug("What may point at a person was taken out of an alert", "alertname", a.Name, "fields", changed)
 		}
+		push[a.Key()] = a
 		d.note(a, now)
 		d.take(a, now)
 	}
+	d.pushes.set(push)
 	d.noteMissing(now)
 	for _, g := range d.groups {
 		g.supersede(now)
@@ -197,6 +209,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.start(s)
 	}
 	d.mu.Unlock()
+	senders.Go(func() {
+		if err := d.pushAll(ctx); err != nil {
+			d.logger.Error("No Alertmanager is told", "err", err)
+		}
+	})
 	for ctx.Err() == nil {
 		timer := time.NewTimer(d.flush(time.Now()))
 		select {

@@ -22,6 +22,9 @@ type Config struct {
 	Route *Route `yaml:"route,omitempty"`
 	// Receivers are the places that routes name.
 	Receivers []ReceiverConfig `yaml:"receivers,omitempty"`
+	// Alertmanagers are told of every alert, whatever the routes; they route,
+	// silence and tell by their own configuration.
+	Alertmanagers []*AlertmanagerConfig `yaml:"alertmanagers,omitempty"`
 	// InhibitRules say which alerts are not told while others fire; left out,
 	// the default ones hold.
 	InhibitRules []InhibitRule `yaml:"inhibit_rules,omitempty"`
@@ -40,11 +43,19 @@ func (c *Config) SetDirectory(dir string) {
 			ic.settings.setDirectory(dir)
 		}
 	}
+	for _, am := range c.Alertmanagers {
+		if am != nil {
+			am.SetDirectory(dir)
+		}
+	}
 }
 
 // Check says what is wrong between the parts of the configuration: a receiver
 // named twice, a route to a receiver that does not exist.
 func (c Config) Check() error {
+	if slices.Contains(c.Alertmanagers, nil) {
+		return errors.New("alertmanagers: an entry is empty")
+	}
 	names := map[string]bool{}
 	for _, r := range c.Receivers {
 		if names[r.Name] {

@@ -104,6 +104,11 @@ type integrationConfig struct {
 	settings settings
 }
 
+// id names the integration among all.
+func (ic integrationConfig) id(receiver string) string {
+	return fmt.Sprintf("%s/%s/%d", receiver, ic.kind, ic.index)
+}
+
 // later keeps an undecoded part of the configuration. Calling decode afterwards
 // keeps the strictness of the decoder that made it.
 type later struct{ decode func(any) error }

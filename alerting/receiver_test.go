@@ -142,12 +142,6 @@ func contractNotification() Notification {
 	return Notification{Receiver: "oncall", GroupKey: "{}:{}", Reason: ReasonFirst, Alerts: []rules.Alert{sample}, Now: t0, Memory: notes{}}
 }
 
-// notes is a Memory for receivers that are tested alone.
-type notes map[string]string
-
-func (n notes) Get(key string) string { return n[key] }
-func (n notes) Set(key, value string) { n[key] = value }
-
 func TestRegisterTwice(t *testing.T) {
 	t.Parallel()
 	defer func() {

@@ -16,6 +16,11 @@ func (d *Dispatcher) build(c Config) ([]part, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
+	for i, am := range c.Alertmanagers {
+		if _, err := d.newPeer(am, ""); err != nil {
+			return nil, fmt.Errorf("alertmanagers: entry %d: %w", i+1, err)
+		}
+	}
 	var out []part
 	for _, rc := range c.Receivers {
 		for _, ic := range rc.integrations {
@@ -23,8 +28,7 @@ func (d *Dispatcher) build(c Config) ([]part, error) {
 			if err != nil {
 				return nil, fmt.Errorf("receiver %q: %s entry %d: %w", rc.Name, configKey(ic.kind), ic.index+1, err)
 			}
-			id := fmt.Sprintf("%s/%s/%d", rc.Name, ic.kind, ic.index)
-			out = append(out, part{id: id, receiver: rc.Name, built: built, traits: ic.settings.traits()})
+			out = append(out, part{id: ic.id(rc.Name), receiver: rc.Name, built: built, traits: ic.settings.traits()})
 		}
 	}
 	return out, nil
@@ -51,6 +55,14 @@ func (d *Dispatcher) install(c Config, parts []part) {
 	d.tree, d.resolveTimeout = c.tree(), c.resolveTimeout()
 	d.calendar, d.inhibitor = newCalendar(c.TimeIntervals), newInhibitor(c.inhibitRules())
 	d.inhibitor.refresh(d.firing)
+	d.alertmanagers = c.Alertmanagers
+	if len(c.Alertmanagers) > 0 {
+		d.metrics.expect(pushedTo)
+	}
+	select {
+	case d.alertmanagersChanged <- struct{}{}:
+	default:
+	}
 	d.receivers = map[string][]string{}
 	stays := map[string]bool{}
 	for _, rc := range c.Receivers {
