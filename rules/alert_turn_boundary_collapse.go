@@ -8,7 +8,7 @@ import (
 func init() {
 	alert(Alerting{
 		Name:     "TurnBoundaryCollapse",
-		Help:     "Calls that begin a turn find less than 0.8 times their usual share of the prompt in the cache (the median of 24 hours), by logs of calls. Without logs it is predicted, as information, where blocks survive less than half of the pauses between turns.",
+		Help:     "Calls that begin a turn find less than 0.8 times as much of their prompts in the cache as nine of ten windows of 24 hours did, by logs of calls. Without logs it is predicted, as information, where blocks survive less than half of the pauses between turns.",
 		Severity: SeverityWarning, For: 5 * time.Minute,
 		Settings: []Setting{
 			{Name: "ratio", Default: 0.8, Positive: true, Help: "share of its usual hit ratio below which a boundary has collapsed"},
@@ -20,7 +20,7 @@ func init() {
 		Pool: func(s settings) detector[PoolWindow] {
 			return &turnBoundaryCollapse{
 				settings:      s,
-				boundaryRatio: boundaryRatio{window: s.duration("window"), kept: scaled(boundaryKept, s.timeScale), least: s.number("boundaries")},
+				boundaryRatio: boundaryRatio{window: s.duration("window"), kept: scaled(boundaryKept, s.timeScale), scale: s.timeScale, least: s.number("boundaries")},
 			}
 		},
 	})
@@ -41,31 +41,34 @@ func (d *turnBoundaryCollapse) Judge(w PoolWindow, firing time.Time) Verdict {
 	if d.Cursor == 0 { // no call tells its place and its cached tokens
 		return d.predicted(w)
 	}
-	return d.measured(w, p, !firing.IsZero())
+	return d.measured(w, p, firing)
 }
 
 // measured judges what calls that begin a turn found in the cache. What fires
 // goes on while they find too little, also where so little is prompted that
-// little is lost.
-func (d *turnBoundaryCollapse) measured(w PoolWindow, p *poolCalls, firing bool) Verdict {
+// little is lost; what it finds then does not become the usual.
+func (d *turnBoundaryCollapse) measured(w PoolWindow, p *poolCalls, firing time.Time) Verdict {
 	sum, heavy := d.now(w), w.callPrompt(p)
-	d.note(w, sum)
-	usual, learned := d.usual()
+	d.refresh(w, firing)
 	told := fmt.Sprintf("%s begin a turn within %s", plural(int(sum.Calls), "call"), spell(d.window))
 	switch {
 	case sum.Calls < d.least || sum.Prompt <= 0:
 		return unknown(fmt.Sprintf("insufficient evidence: %s, %g are needed", told, d.least))
 	case heavy == 0:
 		return Verdict{Phase: PhaseLearning, Text: fmt.Sprintf("learning, %g of %d calls", p.heavy.Calls, heavyCalls)}
-	case !learned || usual == 0:
-		return Verdict{Phase: PhaseLearning, Text: fmt.Sprintf("learning, %d of %d notes of what is usual", len(d.Notes), leastBoundaryNotes)}
 	}
-	ratio, lost := sum.ratio(), sum.Lost/heavy
+	if firing.IsZero() {
+		d.note(w, sum)
+	}
+	if missing := d.unlearned(w); missing != "" {
+		return Verdict{Phase: PhaseLearning, Text: "learning, " + missing}
+	}
+	usual, ratio, lost := d.usual, sum.ratio(), sum.Lost/heavy
 	v := Verdict{
-		Active: ratio < d.number("ratio")*usual && (firing || lost >= d.number("lost_prompts")), Phase: PhaseWatching, Value: ratio,
-		Text: fmt.Sprintf("calls that begin a turn find %s, usually %s, and lost %.1f full prompts; fires below %s with %g lost",
+		Active: ratio < d.number("ratio")*usual && (!firing.IsZero() || lost >= d.number("lost_prompts")), Phase: PhaseWatching, Value: ratio,
+		Text: fmt.Sprintf("calls that begin a turn find %s, usually at least %s, and lost %.1f full prompts; fires below %s with %g lost",
 			percent(ratio), percent(usual), lost, percent(d.number("ratio")*usual), d.number("lost_prompts")),
-		Over: fmt.Sprintf("Pool %s: calls that begin a turn find %s of their prompts in the cache, usually %s", w.pool.name, percent(ratio), percent(usual)),
+		Over: fmt.Sprintf("Pool %s: calls that begin a turn find %s of their prompts in the cache, usually at least %s", w.pool.name, percent(ratio), percent(usual)),
 		Numbers: []Number{
 			{Name: "fallen", Value: 1 - ratio/usual, Unit: "of the usual hit ratio"},
 			{Name: "threshold_fallen", Value: 1 - d.number("ratio"), Unit: "of the usual hit ratio"},
@@ -83,13 +86,12 @@ func (d *turnBoundaryCollapse) measured(w PoolWindow, p *poolCalls, firing bool)
 }
 
 func (d *turnBoundaryCollapse) tell(w PoolWindow, v *Verdict, p *poolCalls, sum boundarySlot, heavy float64) {
-	usual, _ := d.usual()
-	v.Summary = fmt.Sprintf("Pool %s: the cache forgets sessions before their next turn: %s found, usually %s", w.pool.name, percent(v.Value), percent(usual))
+	v.Summary = fmt.Sprintf("Pool %s: the cache forgets sessions before their next turn: %s found, usually at least %s", w.pool.name, percent(v.Value), percent(d.usual))
 	v.Evidence = Evidence{
 		Seen: fmt.Sprintf("Within %s %s began a turn (after a pause of over %s) and found %s of %s prompt tokens in the cache; %s of the conversation so far were lost (%s full prompts).",
 			spell(d.window), plural(int(sum.Calls), "call"), p.boundary, percent(v.Value), amount(sum.Prompt), amount(sum.Lost), amount(sum.Lost/heavy)),
-		Against: fmt.Sprintf("Usual are %s, the median of %s within %s; fires below %g times that, with at least %g full prompts of %s tokens lost.",
-			percent(usual), plural(len(d.Notes), "window"), spell(d.kept), d.number("ratio"), d.number("lost_prompts"), amount(heavy)),
+		Against: fmt.Sprintf("Usual are %s or more: so much was found in nine of ten of %s within %s. Fires below %g times that, with at least %g full prompts of %s tokens lost.",
+			percent(d.usual), plural(len(d.Notes), "window"), spell(d.kept), d.number("ratio"), d.number("lost_prompts"), amount(heavy)),
 		Cost:       fmt.Sprintf("%s prompt tokens were computed again before first tokens that people wait for.", amount(sum.Lost)),
 		Confidence: confidence(sum.Calls), Numbers: v.Numbers,
 	}

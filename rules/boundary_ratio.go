@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -9,21 +10,30 @@ import (
 const (
 	// boundarySlots is how many slots of time the window is counted by.
 	boundarySlots = 15
-	// boundaryNotes is how many notes of the ratio the window has, and
-	// leastBoundaryNotes how many the usual ratio needs.
+	// boundaryNotes is how many notes of the ratio the window has,
+	// leastBoundaryNotes how many the usual ratio needs, and boundaryLearned how
+	// long ago the oldest must be: the peaks of a day are among them then.
 	boundaryNotes      = 3
 	leastBoundaryNotes = 6
-	// boundaryKept is the time of which the usual ratio is the median.
-	boundaryKept = 24 * time.Hour
+	boundaryLearned    = 12 * time.Hour
+	// boundaryKept is the time of which the usual ratio is told, and
+	// boundaryUsual the share of its windows that found less: what turns find
+	// follows the load through the day, and against the median of a day every
+	// peak is a collapse (2.4 a day in a healthy fleet, none against this).
+	boundaryKept  = 24 * time.Hour
+	boundaryUsual = 0.1
 )
 
 // boundaryRatio is the hit ratio of the calls that begin a turn, over a window,
 // and what it usually is.
 type boundaryRatio struct {
 	window, kept time.Duration
+	scale        float64
 	// least is how many boundaries a window needs.
 	least   float64
 	resumed int64
+	// usual is boundaryUsual of the notes, which means nothing while they are too few.
+	usual float64
 	boundaryState
 }
 
@@ -103,27 +113,55 @@ func (b *boundaryRatio) now(w PoolWindow) (sum boundarySlot) {
 	return sum
 }
 
+// refresh takes up what an operator accepted, and ends what fires for so long
+// that it is the normal.
+func (b *boundaryRatio) refresh(w PoolWindow, firing time.Time) {
+	accepted := w.pool.excess.acceptedAt
+	if accepted > b.Accepted || !firing.IsZero() && w.now.Sub(firing) >= scaled(newNormal, b.scale) {
+		b.Notes, b.Accepted = nil, max(b.Accepted, accepted)
+	}
+}
+
 // note keeps the ratio of the window when it is time to.
 func (b *boundaryRatio) note(w PoolWindow, sum boundarySlot) {
-	if at := w.pool.excess.acceptedAt; at > b.Accepted {
-		b.Notes, b.Accepted = nil, at
+	every := b.window.Milliseconds() / boundaryNotes
+	if n := len(b.Notes); n > 0 && w.ms-b.Notes[n-1].At < every {
+		return
 	}
 	oldest := w.ms - b.kept.Milliseconds()
 	b.Notes = slices.DeleteFunc(b.Notes, func(n boundaryNote) bool { return n.At < oldest })
-	every := b.window.Milliseconds() / boundaryNotes
-	if n := len(b.Notes); sum.Calls < b.least || sum.Prompt <= 0 || n > 0 && w.ms-b.Notes[n-1].At < every {
-		return
-	}
 	b.Notes = append(b.Notes, boundaryNote{At: w.ms, Ratio: sum.ratio()})
+	b.rank()
 }
 
-// usual is the median of the notes; false while there are too few.
-func (b *boundaryRatio) usual() (float64, bool) {
+// rank finds out what is usual.
+func (b *boundaryRatio) rank() {
 	ratios := make([]float64, len(b.Notes))
 	for i, n := range b.Notes {
 		ratios[i] = n.Ratio
 	}
-	return median(ratios), len(ratios) >= leastBoundaryNotes
+	slices.Sort(ratios)
+	if b.usual = 0; len(ratios) > 0 {
+		b.usual = quantileOf(ratios, boundaryUsual)
+	}
+}
+
+// unlearned says what is missing until it is known what is usual, "" for nothing.
+func (b *boundaryRatio) unlearned(w PoolWindow) string {
+	span, least := time.Duration(0), scaled(boundaryLearned, b.scale)
+	if len(b.Notes) > 0 {
+		span = time.Duration(w.ms-b.Notes[0].At) * time.Millisecond
+	}
+	switch {
+	case len(b.Notes) < leastBoundaryNotes:
+		return fmt.Sprintf("%d of %d windows", len(b.Notes), leastBoundaryNotes)
+	case span < least:
+		return fmt.Sprintf("%s of %s", spell(span), spell(least))
+	case b.usual == 0:
+		return "turns usually find nothing"
+	default:
+		return ""
+	}
 }
 
 func (b *boundaryRatio) save() (json.RawMessage, error) {
@@ -138,5 +176,6 @@ func (b *boundaryRatio) load(raw json.RawMessage) error {
 		return err
 	}
 	b.resumed = b.Cursor
+	b.rank()
 	return nil
 }

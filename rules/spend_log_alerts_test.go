@@ -82,7 +82,7 @@ func checkLogEvidence(t *testing.T, a Alert) {
 			t.Errorf("%s tells no %s", a.Name, what)
 		}
 	}
-	if !regexp.MustCompile(`\d+ calls|\d+ of \d+ calls`).MatchString(e.Seen) || !strings.Contains(e.Against, "median of") || len(e.Numbers) < 6 {
+	if !regexp.MustCompile(`\d+ calls|\d+ of \d+ calls`).MatchString(e.Seen) || !strings.Contains(e.Against, "Usual are ") || len(e.Numbers) < 6 {
 		t.Errorf("%s lacks numbers: %s %s", a.Name, e.Seen, e.Against)
 	}
 	if id := regexp.MustCompile(`\bs-[0-9a-f]{6}|chatcmpl|user`).FindString(a.Annotations["summary"] + a.Annotations["description"]); id != "" {
@@ -133,10 +133,12 @@ func newTalkFleet(t *testing.T, o Options) *talkFleet {
 	return f
 }
 
-// fastLogs makes D7 twenty times as fast: an hour of its baseline is 3 minutes.
+// fastLogs makes D7 twenty times as fast: an hour of its baseline is 3 minutes;
+// and what turns usually find is that of 2.4 hours, in windows of 15 minutes.
 func fastLogs() Options {
 	d7 := Override{TimeScale: 0.05, Settings: map[string]any{"recovery_prompts": 16}}
-	return Options{Rules: map[string]Override{sessionAffinityLost: d7, promptPrefixChanged: d7}}
+	turns := Override{TimeScale: 0.1, Settings: map[string]any{"window": "150m"}}
+	return Options{Rules: map[string]Override{sessionAffinityLost: d7, promptPrefixChanged: d7, turnBoundaryAlert: turns}}
 }
 
 func (f *talkFleet) begin(at time.Time) *talk {
@@ -380,9 +382,8 @@ func TestTurnBoundaryCollapseIsMeasured(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := fastLogs()
-			f := newTalkFleet(t, o)
-			f.talk(80 * time.Minute)
+			f := newTalkFleet(t, fastLogs())
+			f.talk(100 * time.Minute)
 			f.onlyFired()
 			f.found, f.route = c.found, c.route
 			f.talk(20 * time.Minute)
@@ -391,6 +392,10 @@ func TestTurnBoundaryCollapseIsMeasured(t *testing.T) {
 				t.Errorf("%s, %q: %s", a.Severity, a.Evidence.Cause, a.Annotations["description"])
 			}
 			checkLogEvidence(t, a)
+			// What turns find now must not become the usual.
+			if f.talk(2 * time.Hour); !f.firing(turnBoundaryAlert) {
+				t.Errorf("it is over while it goes on: %s", f.detector(turnBoundaryAlert).Text)
+			}
 			f.found, f.route = nil, nil
 			f.talk(20 * time.Minute)
 			if s := f.resolved(turnBoundaryAlert); len(s) == 0 || f.firing(turnBoundaryAlert) || !strings.HasPrefix(s[0], "Pool vllm/m: calls that begin a turn find ") {
@@ -398,6 +403,30 @@ func TestTurnBoundaryCollapseIsMeasured(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDailyPeaksAreUsual: what turns find follows the load.
+func TestDailyPeaksAreUsual(t *testing.T) {
+	t.Parallel()
+	// A day is six hours, with a peak in each.
+	f := newTalkFleet(t, Options{Rules: map[string]Override{turnBoundaryAlert: {TimeScale: 0.25, Settings: map[string]any{"window": "60m"}}}})
+	peak := func(share int64) func(s *talk, could int64) int64 {
+		return func(s *talk, could int64) int64 {
+			if minute := int(f.now.Sub(testStart).Minutes()); minute >= 60 && minute%60 < 15 && s.calls > 0 && s.calls%talkTurn == 0 {
+				return could * share / 100
+			}
+			return could
+		}
+	}
+	f.found = peak(60)
+	f.talk(4 * time.Hour)
+	if d := f.detector(turnBoundaryAlert); d.Phase != PhaseWatching {
+		t.Errorf("%s: %s", d.Phase, d.Text)
+	}
+	f.onlyFired()
+	f.found = peak(30)
+	f.talk(30 * time.Minute)
+	f.lastFired(turnBoundaryAlert)
 }
 
 // TestLogAlertsAreUnknownWithTheReason where logs cannot tell.
@@ -431,7 +460,8 @@ func TestLogAlertsAreUnknownWithTheReason(t *testing.T) {
 			f.talks = f.talks[:2]
 			f.talk(time.Hour)
 		}, []string{turnBoundaryAlert}, PhaseUnknown, "begin a turn within 15 min, 20 are needed"},
-		"turns not long enough": {func(f *talkFleet) { f.talk(30 * time.Minute) }, []string{turnBoundaryAlert}, PhaseLearning, "of 6 notes"},
+		"turns not long enough":         {func(f *talkFleet) { f.talk(30 * time.Minute) }, []string{turnBoundaryAlert}, PhaseLearning, "of 6 windows"},
+		"half a day is not long enough": {func(f *talkFleet) { f.talk(70 * time.Minute) }, []string{turnBoundaryAlert}, PhaseLearning, " of 72 min"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -452,7 +482,7 @@ func TestLogAlertsAreUnknownWithTheReason(t *testing.T) {
 func TestLogAlertsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	f := newTalkFleet(t, fastLogs())
-	f.talk(80 * time.Minute)
+	f.talk(100 * time.Minute)
 	// Half of the sessions move, the others begin with other words.
 	f.route = func(s *talk) string {
 		if s.id%2 == 0 {
