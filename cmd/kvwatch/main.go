@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	app.Terminate(func(int) { ended = true })
 
 	actions := map[string]action{}
-	for _, c := range []command{runCommand, demoCommand, recordCommand, checkConfigCommand, checkPlanCommand, checkReceiverCommand, acceptCommand, alertsCommand, silenceAddCommand, silenceListCommand, silenceExpireCommand, inspectCommand, backtestCommand, sizeCommand, listCommand} {
+	for _, c := range []command{runCommand, demoCommand, recordCommand, checkConfigCommand, checkPlanCommand, checkReceiverCommand, acceptCommand, alertsCommand, silenceAddCommand, silenceListCommand, silenceExpireCommand, inspectCommand, backtestCommand, sizeCommand, kneeCommand, listCommand} {
 		name, do := c(app)
 		actions[name] = do
 	}
@@ -62,13 +62,15 @@ type invalidError struct{ error }
 
 func (e invalidError) Unwrap() error { return e.error }
 
-// exitCode is 0 when done, 2 when a check found something invalid, else 1.
+// exitCode is 0 when done, 2 when a check found something invalid or a knee a
+// regression, else 1.
 func exitCode(err error) int {
 	var invalid invalidError
+	var worse regressionError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &invalid):
+	case errors.As(err, &invalid), errors.As(err, &worse):
 		return 2
 	default:
 		return 1

@@ -26,12 +26,14 @@ var imports = map[string][]string{
 	"collector/history": {"collector"},
 	"rules":             {"collector", "collector/history", "rules/sizing"},
 	"rules/sizing":      {},
-	"alerting":          {"rules"},
-	"dashboards":        {"rules"},
-	"dashboards/web":    {"alerting", "collector", "collector/history", "rules", "rules/sizing"},
+	// It turns reports of a load test into what sizing reckons with.
+	"rules/sizing/guidellm": {"rules/sizing"},
+	"alerting":              {"rules"},
+	"dashboards":            {"rules"},
+	"dashboards/web":        {"alerting", "collector", "collector/history", "rules", "rules/sizing"},
 	// Only the commands know every package, the simulated fleet too.
 	"cmd/kvwatch": {
-		"alerting", "cmd/fleetsim/fleet", "collector", "collector/history", "dashboards", "dashboards/web", "rules", "rules/sizing",
+		"alerting", "cmd/fleetsim/fleet", "collector", "collector/history", "dashboards", "dashboards/web", "rules", "rules/sizing", "rules/sizing/guidellm",
 	},
 	// It replays recordings, and scores the rules.
 	"cmd/fleetsim":        {"cmd/fleetsim/fleet", "cmd/fleetsim/score", "cmd/fleetsim/scrape", "collector"},
