@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-
 // rateLevel is a level of an open loop in which everything was answered.
 func rateLevel(rate, ttftP99 float64) Level {
 	return Level{
@@ -196,11 +195,11 @@ func TestGoodput(t *testing.T) {
 		"all requests":        {slo, func(l *Level) { l.Requests.Successful, l.Sample = 10, sample(10, 9) }, 1800, FromRequests},
 		"a sample":            {slo, func(l *Level) { l.Sample = sample(20, 15) }, 1500, FromSample},
 		"too small a sample":  {slo, func(l *Level) { l.Sample = sample(3, 1) }, 2000, FromThroughput},
-		"the report's own":    {slo, func(l *Level) { l.AttainedTPS, l.Own = new(700), map[Metric]float64{TTFT: 0.5, ITL: 0.05} }, 700, FromReport},
-		"of another SLO":      {slo, func(l *Level) { l.AttainedTPS, l.Own = new(700), map[Metric]float64{TTFT: 0.3} }, 2000, FromThroughput},
-		"of an unstated SLO":  {slo, func(l *Level) { l.AttainedTPS = new(700) }, 700, FromReportUnknown},
-		"a batch":             {nil, func(l *Level) { l.AttainedTPS = new(700) }, 2000, FromThroughput},
-		"by attainment":       {Objectives{{Metric: Attainment, Limit: 0.9}}, func(l *Level) { l.Attained, l.AttainedTPS = new(0.95), new(1900) }, 1900, FromReport},
+		"the report's own":    {slo, func(l *Level) { l.AttainedTPS, l.Own = new(700.0), map[Metric]float64{TTFT: 0.5, ITL: 0.05} }, 700, FromReport},
+		"of another SLO":      {slo, func(l *Level) { l.AttainedTPS, l.Own = new(700.0), map[Metric]float64{TTFT: 0.3} }, 2000, FromThroughput},
+		"of an unstated SLO":  {slo, func(l *Level) { l.AttainedTPS = new(700.0) }, 700, FromReportUnknown},
+		"a batch":             {nil, func(l *Level) { l.AttainedTPS = new(700.0) }, 2000, FromThroughput},
+		"by attainment":       {Objectives{{Metric: Attainment, Limit: 0.9}}, func(l *Level) { l.Attained, l.AttainedTPS = new(0.95), new(1900.0) }, 1900, FromReport},
 		"no such measurement": {Objectives{{Metric: Attainment, Limit: 0.9}}, func(*Level) {}, -1, ""},
 	} {
 		l := rateLevel(10, 0.4)
