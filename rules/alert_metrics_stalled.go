@@ -9,7 +9,7 @@ import (
 func init() {
 	alert(Alerting{
 		Name:     "MetricsStalled",
-		Help:     "The metrics page of an engine has not changed for 10 minutes, but for its process' own series, while its pool's other engines get requests.",
+		Help:     "The metrics page of an engine has not changed for 10 minutes, but for its process' own series, while its pool's other engines get requests; or a gateway counts no request while some are in flight.",
 		Severity: SeverityWarning, For: 10 * time.Minute,
 		Settings: []Setting{
 			{Name: "window", Default: 10 * time.Minute, Positive: true, Help: "time for which the page must be the same"},
@@ -35,6 +35,9 @@ type stalledState struct {
 // Judge implements detector.
 func (d *metricsStalled) Judge(w TargetWindow, firing time.Time) Verdict {
 	t := w.target
+	if g, ok := w.gateway(); ok {
+		return d.judgeGateway(g, firing)
+	}
 	switch {
 	case w.pool == nil:
 		return unknown("no pool has the target's engines")

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -359,4 +360,182 @@ func TestLiteLLMFactSampledEnds(t *testing.T) {
 	}
 	derived{name: gatewayOver, quality: QualityOK}.check(t, e.Recorded())
 	derived{name: gatewayCoverage, value: 1, quality: QualityOK}.check(t, e.Recorded())
+}
+
+// What a gateway's alerts make of the reports: each is played for half an hour.
+func TestLiteLLMFactAlerts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		report, is string
+		show       func(p *page, i int)
+		alert      string
+		fires      bool
+		says       string
+	}{
+		{
+			report: "#17415", is: "requests in flight while nothing is counted: the counters stand still",
+			show: func(p *page, i int) {
+				if i == 0 {
+					p.answer(100, 0, 0)
+				}
+				p.set(float64(2+i%5), collector.LiteLLMInFlight)
+			},
+			alert: "MetricsStalled", fires: true, says: "counts no more",
+		},
+		{
+			report: "#17415", is: "the scrape alone in flight is a gateway with nothing to do",
+			show: func(p *page, i int) {
+				if i == 0 {
+					p.answer(100, 0, 0)
+				}
+				p.set(1, collector.LiteLLMInFlight)
+			},
+			alert: "MetricsStalled",
+		},
+		{
+			report: "#17415", is: "one request counted in ten minutes is enough",
+			show: func(p *page, i int) {
+				if i%30 == 0 {
+					p.answer(1, 0, 0)
+				}
+				p.set(4, collector.LiteLLMInFlight)
+			},
+			alert: "MetricsStalled",
+		},
+		{
+			report: "#20256", is: "429 with nothing running is a leaked limiter, not saturation",
+			show: func(p *page, _ int) {
+				p.add(10, collector.LiteLLMRequests, "status_code", "429")
+				p.set(1, collector.LiteLLMInFlight)
+			},
+			alert: "GatewayRejecting", fires: true, says: "limiter",
+		},
+		{
+			report: "#20256", is: "and is not called saturation",
+			show: func(p *page, _ int) {
+				p.add(10, collector.LiteLLMRequests, "status_code", "429")
+				p.set(1, collector.LiteLLMInFlight)
+			},
+			alert: "GatewaySaturated",
+		},
+		{
+			report: "#36174", is: "an overhead that grows with the prompts is the counting of tokens",
+			show: func(p *page, i int) {
+				prompt := 20_000.0
+				if i%8 >= 4 { // a minute of long prompts in two
+					prompt = 200_000
+				}
+				p.add(200*prompt, collector.LiteLLMInputTokens, "requested_model", "coder")
+				p.answer(200, 200, 0.02+0.45e-6*prompt)
+			},
+			alert: "TokenCounterOverhead", fires: true, says: "token",
+		},
+	} {
+		t.Run("report "+c.report+": "+c.is, func(t *testing.T) {
+			t.Parallel()
+			f := newGatewayFleet(t, Options{})
+			i := 0
+			f.set = func(p *page) { c.show(p, i); i++ }
+			f.run(40 * time.Minute)
+			if fired := f.alerts(c.alert) > 0; fired != c.fires {
+				t.Fatalf("%s fires: %t; %+v", c.alert, fired, f.detector(c.alert))
+			}
+			if !c.fires {
+				return
+			}
+			a := f.lastFired(c.alert)
+			if text := a.Annotations["summary"] + a.Annotations["description"]; !strings.Contains(text, c.says) {
+				t.Errorf("it does not say %q: %s", c.says, text)
+			}
+		})
+	}
+}
+
+// What the log of calls makes of the reports on its rows; rows that are not
+// there at all (#35958, #15531, #21514) are TestRowsThatNeverArrived's.
+func TestLiteLLMFactRows(t *testing.T) {
+	t.Parallel()
+	// Six sessions of three turns of four calls, all of them read.
+	plain := func(change func(c collector.Call) []collector.Call) []collector.Call {
+		var calls []collector.Call
+		for s := range uint64(6) {
+			for _, c := range conversation(s+1, float64(s), 3, 4, 10, 90, 50) {
+				calls = append(calls, change(c)...)
+			}
+		}
+		return calls
+	}
+	for _, c := range []struct {
+		report, is string
+		change     func(c collector.Call) []collector.Call
+	}{
+		{
+			report: "#39455", is: "three rows of one call that was retried are one call",
+			change: func(c collector.Call) []collector.Call {
+				first, second := c, c
+				first.Start, second.Start = c.Start.Add(-2*time.Millisecond), c.Start.Add(-time.Millisecond)
+				return []collector.Call{first, second, c}
+			},
+		},
+		{
+			report: "#39455", is: "attempts that failed say nothing of the cache, and begin no turn",
+			change: func(c collector.Call) []collector.Call {
+				failed := c
+				failed.Start, failed.Failed = c.Start.Add(-2*time.Millisecond), true
+				failed.PromptTokens, failed.OutputTokens, failed.CachedKnown = 0, 0, false
+				return []collector.Call{failed, c}
+			},
+		},
+		{
+			report: "#39589", is: "a stream that broke and is logged as a success tells of its prompt and of no answer that is whole",
+			change: func(c collector.Call) []collector.Call {
+				c.OutputTokens = 3
+				return []collector.Call{c}
+			},
+		},
+	} {
+		t.Run("report "+c.report+": "+c.is, func(t *testing.T) {
+			t.Parallel()
+			f := newCallFleet(t, PoolConfig{Name: "agents", GatewayModels: []string{"agents"}})
+			f.engine(callsAt, "a:8000", "m")
+			end := callsAt.Add(6 * time.Minute)
+			f.engine(end, "a:8000", "m")
+			f.log(end, plain(c.change)...)
+			get := f.eval(end)
+			near(t, get(hitRatio, positionFirstCall), 0.10, 1e-9)
+			near(t, get(hitRatio, positionWithinTurn), 0.90, 1e-9)
+			near(t, get(hitRatio, positionTurnBoundary), 0.50, 1e-9)
+			p, n := f.e.sessions.pools["agents"], 0
+			for _, position := range []string{positionFirstCall, positionWithinTurn, positionTurnBoundary} {
+				n += int(p.position(&p.long, position).calls)
+			}
+			if n != 72 {
+				t.Errorf("%d calls, want 72", n)
+			}
+		})
+	}
+}
+
+// LiteLLM's time to first token is the whole duration on one of its routes
+// (BerriAI/litellm#25598): TTFT is the engines' only, whatever a gateway says.
+func TestLiteLLMFactTTFTIsTheEngines(t *testing.T) {
+	t.Parallel()
+	e, err := New(Options{ScrapeInterval: step})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shown{t: t, engine: e, now: testStart}
+	p := s.gateway()
+	s.scrape(21, func(int) {
+		p.answer(10, 10, 0.03)
+		p.observe(collector.LiteLLMTTFT, latencyBounds, 2, 10)
+	})
+	if err := e.Eval(t.Context(), s.now); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range e.Recorded() {
+		if name := r.Labels.Get("__name__"); strings.Contains(name, "ttft") && r.Known {
+			t.Errorf("%s is %v", r.Labels, r.Value)
+		}
+	}
 }

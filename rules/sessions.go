@@ -79,8 +79,12 @@ type session struct {
 	lastPrompt, lastOutput int64
 	calls                  int32
 	taskOpen               bool
-	group, deployment      string
-	pool                   string
+	// failed says that the last row was an attempt that failed, and failedAt
+	// where its call stands: the attempt that succeeds stands there too.
+	failed            bool
+	failedAt          place
+	group, deployment string
+	pool              string
 }
 
 // ObserveCalls takes what one read of a gateway's log yielded. It keeps no
@@ -194,12 +198,15 @@ func (e *Engine) placeCall(c *collector.Call, log *callSource) {
 	}
 	start, end := c.Start.UnixMilli(), max(c.End.UnixMilli(), c.Start.UnixMilli())
 	known, isNew := s.session(c.Session, end)
-	if usable && !isNew && known.calls > 0 && start-known.lastStart <= sameStart && start >= known.lastStart && c.PromptTokens == known.lastPrompt {
+	if usable && !isNew && known.calls > 0 && !known.failed && start-known.lastStart <= sameStart && start >= known.lastStart && c.PromptTokens == known.lastPrompt {
 		known.lastEnd = max(known.lastEnd, end) // another attempt of the same call
 		return
 	}
 	// A failed call is part of the conversation, and says nothing of the cache.
 	at := where(known, isNew, start, c.Start.Sub(log.from) < sureFirst)
+	if known.failed && start-known.lastStart <= sameStart {
+		at = known.failedAt
+	}
 	if usable {
 		p.count(c, at)
 		p.switched(c, known, at)
@@ -241,6 +248,7 @@ func (s *session) goOn(c *collector.Call, p *poolCalls, start, end int64, usable
 	if p.name != "" {
 		s.pool = p.name
 	}
+	s.failed, s.failedAt = !usable, at
 	s.lastStart, s.lastEnd = max(s.lastStart, start), max(s.lastEnd, end)
 }
 

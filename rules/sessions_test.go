@@ -405,7 +405,10 @@ func TestPoolsClaimTheirCalls(t *testing.T) {
 	}
 }
 
-// TestRowsThatNeverArrived are missed by the gateway's own counter.
+// TestRowsThatNeverArrived are missed by the gateway's own counter: LiteLLM
+// logs no stream that its client left (BerriAI/litellm#35958), in older releases
+// no call that timed out at the engine (#15531), and drops the oldest rows of a
+// queue that is too long (#21514).
 func TestRowsThatNeverArrived(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
