@@ -7,6 +7,10 @@ import (
 	"kvwatch/collector"
 )
 
+// longCall is how long all requests may run before it is strange that none
+// ended. What a request takes is physical: time_scale does not shorten it.
+const longCall = 2 * time.Minute
+
 // gateway is the gateway whose page the target is, if it is one.
 func (w TargetWindow) gateway() (GatewayWindow, bool) {
 	for _, u := range w.target.units {
@@ -22,7 +26,7 @@ func (w TargetWindow) gateway() (GatewayWindow, bool) {
 // good, while requests in flight are counted in their own path
 // (BerriAI/litellm#17415).
 func (d *metricsStalled) judgeGateway(w GatewayWindow, firing time.Time) Verdict {
-	window := w.atLeastTwo(d.duration("window"))
+	window := w.atLeastTwo(max(d.duration("window"), longCall))
 	_, from, told := w.inFlight()
 	switch {
 	case w.unrated() != "":

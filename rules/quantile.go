@@ -89,7 +89,9 @@ func (b bucketCounts) possible() bool {
 }
 
 // quantile interpolates within the bucket that holds it. Above the last finite
-// bound it is not known.
+// bound it is not known. Below the lowest bound nothing is interpolated: all
+// that is known is that it is not above that (vLLM's lowest bucket of queue and
+// prefill times ends at 0.3 s, vllm-project/vllm#34370), and the bound is told.
 func (b bucketCounts) quantile(q float64) (float64, bool) {
 	if len(b.counts) == 0 {
 		return 0, false
@@ -104,6 +106,9 @@ func (b bucketCounts) quantile(q float64) (float64, bool) {
 		if c >= rank && c > below {
 			if math.IsInf(b.bounds[i], 1) {
 				return 0, false
+			}
+			if i == 0 {
+				return b.bounds[0], true
 			}
 			return low + (b.bounds[i]-low)*(rank-below)/(c-below), true
 		}

@@ -5,6 +5,7 @@ import "math"
 const (
 	reasonFewSamples = "fewer than 5 observations in 5 minutes"
 	reasonImpossible = "the window holds impossible intervals (an engine that was paused or shut down records those)"
+	reasonBelow      = "some quantiles lie in the lowest bucket and are at most what is told, its bound"
 	reasonAboveTop   = "some quantiles lie above the last finite bucket and are not told"
 )
 
@@ -23,13 +24,17 @@ func (w unitWindow) summary(h hist, from string) Result {
 	}
 	r := w.known(0, summaryWindow, from)
 	r.Summary = Summary{Quantiles: b.summary(), Sum: f.sum + f.sumSkipped, Count: uint64(math.Round(f.count + f.countSkipped))}
-	return r.noteTop()
+	return r.noteEnds(b)
 }
 
-// noteTop says when quantiles are missing.
-func (r Result) noteTop() Result {
-	if len(r.Summary.Quantiles) < quantiles && r.Reason == "" {
+// noteEnds says when quantiles lie above the highest bound or below the lowest.
+func (r Result) noteEnds(b bucketCounts) Result {
+	switch qs := r.Summary.Quantiles; {
+	case r.Reason != "":
+	case len(qs) < quantiles:
 		r.Reason = reasonAboveTop
+	case qs[0].Value <= b.bounds[0]:
+		r.Reason = reasonBelow
 	}
 	return r
 }
@@ -63,5 +68,5 @@ func (w PoolWindow) summary(h hist, from string) Result {
 	s.Quantiles, s.Count = all.summary(), uint64(math.Round(count))
 	r := w.known(0, summaryWindow, told, from)
 	r.Summary = s
-	return r.noteTop()
+	return r.noteEnds(all)
 }
