@@ -90,7 +90,7 @@ vuln: ## govulncheck, where the vulnerability database can be reached
 SCORE_SEEDS ?= 3
 SCORE_KEEP  ?=
 .PHONY: score
-score: ## the detectors over the whole corpus of simulated runs, into rules/SCORES.md (a quarter of an hour of CPU)
+score: ## the detectors over the whole corpus of simulated runs, into rules/SCORES.md (half an hour of CPU)
 	$(GO) build -o bin/ ./cmd/fleetsim
 	bin/fleetsim score --seeds $(SCORE_SEEDS) --first-seed 901 --keep '$(SCORE_KEEP)' > bin/SCORES.md
 	bin/fleetsim score --set logs --seeds $(SCORE_SEEDS) --first-seed 901 --keep '$(SCORE_KEEP)' >> bin/SCORES.md
