@@ -83,6 +83,7 @@ type Dispatcher struct {
 	calendar       calendar
 	inhibitor      inhibitor
 	firing         map[string]held // every alert that fires, told or not, by key
+	spoken         time.Time       // when the rules last handed over alerts
 	groups         map[string]*group
 	senders        map[string]*sender  // by id
 	receivers      map[string][]string // ids by receiver
@@ -177,6 +178,7 @@ func (d *Dispatcher) orphans() {
 func (d *Dispatcher) Dispatch(_ context.Context, now time.Time, alerts []rules.Alert) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.spoken = now
 	push := map[string]rules.Alert{}
 	for _, raw := range alerts {
 		if raw.State != rules.StateFiring && raw.State != rules.StateResolved {

@@ -149,6 +149,9 @@ func (p *peer) note(alerts int, err error) {
 // the rules have forgotten.
 func (p *peer) due(now time.Time) []rules.Alert {
 	all := p.d.pushes.now()
+	p.d.mu.Lock()
+	all = slices.DeleteFunc(all, func(a rules.Alert) bool { return p.d.dead(a, now) })
+	p.d.mu.Unlock()
 	present := map[string]bool{}
 	due := slices.DeleteFunc(all, func(a rules.Alert) bool {
 		present[a.Key()] = true

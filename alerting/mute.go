@@ -85,11 +85,21 @@ func (d *Dispatcher) heard(g *group, now time.Time) []rules.Alert {
 	}
 	active := d.silences.active(now)
 	return slices.DeleteFunc(g.snapshot(), func(a rules.Alert) bool {
+		if d.dead(a, now) {
+			return true
+		}
 		if _, inhibited := d.inhibitor.by(a.Labels); inhibited {
 			return true
 		}
 		return slices.ContainsFunc(active, func(s Silence) bool { return s.covers(a.Labels) })
 	})
+}
+
+// dead says that an alert that proves that kvwatch lives must not be told: the
+// rules have not spoken for too long. Of other alerts that is no news. The caller
+// holds mu.
+func (d *Dispatcher) dead(a rules.Alert, now time.Time) bool {
+	return a.Name == rules.Watchdog && now.Sub(d.spoken) >= d.resolveTimeout
 }
 
 // named says which alert it is: its name and what it is about.

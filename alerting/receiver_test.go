@@ -74,7 +74,7 @@ func TestContract(t *testing.T) {
 
 // secretValue is what a test takes for a secret: every token and every path of
 // an address in an example.
-var secretValue = regexp.MustCompile(`(xoxb-[a-z]+|http://127\.0\.0\.1:9/\w*)`)
+var secretValue = regexp.MustCompile(`(xoxb-[a-z]+|pd-[a-z]+|http://127\.0\.0\.1:9/\w*)`)
 
 // checkSecrets sends to servers that fail in several ways and looks for the
 // example's secrets in everything that a person could see.
@@ -95,7 +95,7 @@ func checkSecrets(t *testing.T, receiver func(string) string, example string) {
 	} {
 		srv := httptest.NewServer(handler)
 		entry := strings.ReplaceAll(example, "http://127.0.0.1:9/", srv.URL+"/s3cret-path/")
-		entry = strings.ReplaceAll(entry, "xoxb-example", "xoxb-s3cret-token")
+		entry = strings.NewReplacer("xoxb-example", "xoxb-s3cret-token", "pd-example", "s3cret-key").Replace(entry)
 		var logged, printed lockedBuffer
 		c := mustConfig(t, receiver(entry))
 		d, err := New(Options{Config: c, Logger: logTo(&logged), Stdout: &printed})
