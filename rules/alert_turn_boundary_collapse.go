@@ -99,11 +99,12 @@ func (d *turnBoundaryCollapse) tell(w PoolWindow, v *Verdict, p *poolCalls, sum 
 	v.Evidence.Next = nextSteps(v.Evidence.Cause)
 }
 
-// cause tells why turns find little.
+// cause tells why turns find little. Where affinity holds no call moves, so that
+// moves explain what is missing when they make half of it.
 func (d *turnBoundaryCollapse) cause(w PoolWindow, e *Evidence, sum boundarySlot) {
-	if sum.Moved > sum.Lost/2 {
+	if missing := d.usual*sum.Prompt - sum.Cached; sum.Moved > missing/2 {
 		e.Cause = causeRouting
-		e.CauseText = fmt.Sprintf("Routing: %s of the lost tokens are of calls that reached another replica than the session's call before.", percent(sum.Moved/sum.Lost))
+		e.CauseText = fmt.Sprintf("Routing: %s tokens are missing against the usual, and calls that reached another replica than the session's call before lost %s.", amount(missing), amount(sum.Moved))
 		return
 	}
 	e.Cause = causeResidency

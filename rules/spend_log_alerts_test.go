@@ -362,11 +362,23 @@ func TestPromptsThatNeverBeganAlike(t *testing.T) {
 
 func TestTurnBoundaryCollapseIsMeasured(t *testing.T) {
 	t.Parallel()
+	half := func(s *talk, could int64) int64 {
+		if s.calls > 0 && s.calls%talkTurn == 0 {
+			return could / 2
+		}
+		return could
+	}
 	for name, c := range map[string]struct {
-		found func(s *talk, could int64) int64
-		route func(s *talk) string
-		cause string
+		usual, found func(s *talk, could int64) int64
+		route        func(s *talk) string
+		cause        string
 	}{
+		"turns that find half begin elsewhere, too": {usual: half, found: half, route: func(s *talk) string {
+			if s.calls > 0 && s.calls%(3*talkTurn) == 0 {
+				return map[string]string{"a": "b", "b": "a"}[s.served]
+			}
+			return s.served
+		}, cause: causeRouting},
 		"the cache forgets pauses": {found: func(s *talk, could int64) int64 {
 			if s.calls > 0 && s.calls%talkTurn == 0 {
 				return max(talkShared, could/3)
@@ -383,6 +395,7 @@ func TestTurnBoundaryCollapseIsMeasured(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newTalkFleet(t, fastLogs())
+			f.found = c.usual
 			f.talk(100 * time.Minute)
 			f.onlyFired()
 			f.found, f.route = c.found, c.route
@@ -396,8 +409,12 @@ func TestTurnBoundaryCollapseIsMeasured(t *testing.T) {
 			if f.talk(2 * time.Hour); !f.firing(turnBoundaryAlert) {
 				t.Errorf("it is over while it goes on: %s", f.detector(turnBoundaryAlert).Text)
 			}
-			f.found, f.route = nil, nil
-			f.talk(20 * time.Minute)
+			f.found, f.route = c.usual, nil
+			for range 20 {
+				if f.firing(turnBoundaryAlert) {
+					f.talk(time.Minute)
+				}
+			}
 			if s := f.resolved(turnBoundaryAlert); len(s) == 0 || f.firing(turnBoundaryAlert) || !strings.HasPrefix(s[0], "Pool vllm/m: calls that begin a turn find ") {
 				t.Errorf("resolved as %q", s)
 			}
