@@ -38,6 +38,7 @@ func runCommand(app *kingpin.Application) (string, action) {
 
 	return cmd.FullCommand(), func(ctx context.Context, stdout io.Writer) error {
 		log := promslog.New(logConfig)
+		tuneGC()
 		collector.LogKubernetes(log)
 		c, err := loadConfig(*config)
 		if err != nil {

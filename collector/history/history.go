@@ -179,6 +179,9 @@ func tsdbOptions(o Options) *tsdb.Options {
 	t.MaxBlockDuration = max(minBlockDuration, min(o.RetentionTime/10, maxBlockDuration)).Milliseconds()
 	t.WALCompression = compression.Snappy
 	t.OutOfOrderTimeWindow = o.OutOfOrderWindow.Milliseconds()
+	// A query may see a round that is being stored in part: the next evaluation
+	// sees it whole. Keeping it out costs memory and time for each series.
+	t.IsolationDisabled = true
 	t.NoLockfile = true // lock holds it, from before the database is opened
 	return t
 }
