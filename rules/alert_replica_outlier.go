@@ -116,7 +116,7 @@ func (d *replicaOutlier) tell(w EngineWindow, v *Verdict, usual, peers float64) 
 		Against: fmt.Sprintf("Normal is the larger of the pool's usual miss ratio (%s) and its other engines' over %s (%s); fires at %g full prompts of %s tokens beyond %g times that.",
 			percent(usual), spell(d.span(w)), percent(peers), d.conf.prompts, amount(w.pool.heavyPrompt()), d.conf.kappa),
 		Cause: causeReplica, CauseText: fmt.Sprintf("Replica: %s alone, the %d others are as usual: its cache is off, small or cold, or calls reach it that belong elsewhere.", name, len(w.pool.members)-1),
-		Cost: prefilledAgain(d.Level.Cost, w.HistSum(histPrefill, residencyWindow), w.HistSum(histComputed, residencyWindow)),
+		Cost: prefilledAgain(d.Level.Cost, w.HistSum(histPrefill, residencyWindow), w.HistSum(histComputed, residencyWindow), w.pool.price),
 		Next: nextSteps(causeReplica), Confidence: confidence(w.Requests(min(since, longWindow))), Numbers: v.Numbers,
 	}
 	if w.unit.restartedSince(w.ms - scaled(restartWindow, d.scale).Milliseconds()) {

@@ -53,6 +53,9 @@ type Engine struct {
 	byPointer map[*collector.Target]*target
 	// fleet are the watches over all that is watched.
 	fleet []*watch
+	// plans are the sizing plans by name, prices what their engines cost, by pool.
+	plans  map[string]*plan
+	prices map[string]*EnginePrice
 	// remembered holds what the state file knows of pools and watches that
 	// did not appear yet, by name and key.
 	remembered savedState
@@ -115,7 +118,7 @@ func New(o Options) (*Engine, error) {
 		opts: o, logger: o.Logger, fresh: freshFor(o.ScrapeInterval),
 		rules: resolved, conf: slices.Clone(o.Pools), pools: map[string]*pool{},
 		targets: map[targetKey]*target{}, byPointer: map[*collector.Target]*target{},
-		own: map[alertCount]*output{},
+		own: map[alertCount]*output{}, plans: map[string]*plan{},
 	}
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
@@ -226,6 +229,7 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 		e.record(n, due)
 	}
 	e.judge(n, due)
+	e.journalPlans(now)
 	e.forgetPlaced()
 	alerts = e.alerts(false)
 	if !e.opts.AlertsOnly {
@@ -263,6 +267,9 @@ func (e *Engine) record(n instant, due []*target) {
 	}
 	for _, p := range e.sortedPools() {
 		each(p.outputs)
+	}
+	for _, o := range e.planOutputs() { // which the last review has told
+		e.batch.put(o)
 	}
 }
 
@@ -337,7 +344,7 @@ func (e *Engine) outputs() []*output {
 	for _, p := range e.sortedPools() {
 		all = append(all, p.outputs...)
 	}
-	return append(all, e.ownOutputs()...)
+	return slices.Concat(all, e.planOutputs(), e.ownOutputs())
 }
 
 // sortedTargets is sorted anew when a target came or went.
@@ -388,7 +395,11 @@ func (e *Engine) watchesOver(targets []*target) []*watch {
 			all = append(all, u.watches...)
 		}
 	}
-	return append(all, e.fleet...)
+	all = append(all, e.fleet...)
+	for _, p := range e.sortedPlans() {
+		all = append(all, p.watches...)
+	}
+	return all
 }
 
 // Detectors says where each detector stands.

@@ -16,6 +16,10 @@ const (
 	EventNote        = "note"
 	// EventAccept is written by Accept alone.
 	EventAccept = "accept"
+	// EventRecommendation is what kvwatch advises about a sizing plan, EventOutcome
+	// what became of it; it writes both itself.
+	EventRecommendation = "recommendation"
+	EventOutcome        = "outcome"
 )
 
 const (
@@ -29,13 +33,18 @@ const (
 	quoteMost = 3
 )
 
-// Event is what an operator told of, or did to, a pool: it is kept in the
-// journal, drawn, and quoted in alerts; it never silences.
+// Event is what an operator told of, or did to, a pool, or what kvwatch advised:
+// it is kept in the journal and drawn; those of operators are quoted in alerts. It
+// never silences.
 type Event struct {
 	At time.Time `json:"at"`
 	// Pool is the pool's name; "" is all of them.
 	Pool string `json:"pool,omitempty"`
-	// Kind is deploy, maintenance, note or accept.
+	// Plan is the sizing plan that a recommendation or its outcome is about.
+	Plan string `json:"plan,omitempty"`
+	// Planned is what that plan had when something was recommended, by resource.
+	Planned map[string]float64 `json:"planned,omitempty"`
+	// Kind is deploy, maintenance, note, accept, recommendation or outcome.
 	Kind string `json:"kind"`
 	// Text is one line in the operator's words.
 	Text string `json:"text,omitempty"`
@@ -100,7 +109,7 @@ func quotes(events []Event, pool string, onset, now time.Time) []string {
 		if len(quoted) == quoteMost || e.At.Before(oldest.Add(-eventLength)) { // what is older is over
 			break
 		}
-		if e.about(pool) && !e.At.After(now) && !e.end().Before(oldest) {
+		if e.Plan == "" && e.about(pool) && !e.At.After(now) && !e.end().Before(oldest) {
 			quoted = append(quoted, e.quote())
 		}
 	}

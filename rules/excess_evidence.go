@@ -243,12 +243,13 @@ func (c *cacheExcess) beyondUsual(w PoolWindow, d time.Duration) float64 {
 func (c *cacheExcess) cost(w PoolWindow, tokens float64) string {
 	seconds, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.HistSum(histPrefill, residencyWindow), true })
 	computed, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.HistSum(histComputed, residencyWindow), true })
-	return prefilledAgain(tokens, seconds, computed)
+	return prefilledAgain(tokens, seconds, computed, w.pool.price)
 }
 
 // prefilledAgain says what it costs to prefill tokens again, where so many
-// seconds of prefill computed so many.
-func prefilledAgain(tokens, seconds, computed float64) string {
+// seconds of prefill computed so many tokens: in tokens, in the time of GPUs, and
+// in money where a plan prices the engine.
+func prefilledAgain(tokens, seconds, computed float64, price *EnginePrice) string {
 	if tokens <= 0 {
 		return ""
 	}
@@ -256,8 +257,14 @@ func prefilledAgain(tokens, seconds, computed float64) string {
 	if seconds <= 0 || computed <= 0 {
 		return text
 	}
-	return fmt.Sprintf("%s That is about %s of prefill at the %s tokens/s that a request of this pool sees.",
-		text, spellSeconds(tokens*seconds/computed), amount(computed/seconds))
+	again := tokens * seconds / computed
+	text = fmt.Sprintf("%s That is about %s of prefill at the %s tokens/s that a request of this pool sees",
+		text, spellSeconds(again), amount(computed/seconds))
+	if price == nil {
+		return text + "."
+	}
+	return fmt.Sprintf("%s: %s GPU seconds, about %.2f %s at the price of plan %s.",
+		text, amount(again*price.GPUs), again/3600*price.PerHour, price.Currency, price.Plan)
 }
 
 // confidence judges by the number of requests since the onset.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/collector"
+	"kvwatch/collector/history"
 	"kvwatch/rules/sizing"
 )
 
@@ -44,6 +45,8 @@ type Measurer struct {
 	last   map[*histogram]histValues
 	bounds map[*histogram][]float64
 	gauges map[*unit]*gaugeMeans
+	// sums are the last values of the counters of sessions, by series.
+	sums map[string]counter
 }
 
 // gaugeMeans adds up what the pages of a slot show.
@@ -59,7 +62,7 @@ func NewMeasurer(pools []PoolConfig, window time.Duration) (*Measurer, error) {
 	}
 	return &Measurer{
 		window: window, engine: e, slots: map[string][]sizing.Slot{},
-		last: map[*histogram]histValues{}, bounds: map[*histogram][]float64{}, gauges: map[*unit]*gaugeMeans{},
+		last: map[*histogram]histValues{}, bounds: map[*histogram][]float64{}, gauges: map[*unit]*gaugeMeans{}, sums: map[string]counter{},
 	}, nil
 }
 
@@ -126,12 +129,16 @@ func (m *Measurer) chunk(ctx context.Context, from, to time.Time, scan ScanFunc)
 	if err != nil {
 		return err
 	}
+	sessions, err := m.sessions(ctx, from, to, scan)
+	if err != nil {
+		return err
+	}
 	for end := from.Truncate(sizing.SlotLength).Add(sizing.SlotLength); !end.After(to); end = end.Add(sizing.SlotLength) {
 		for len(rounds) > 0 && !rounds[0].round.Time.After(end) {
 			m.take(rounds[0])
 			rounds = rounds[1:]
 		}
-		m.measure(end)
+		m.measure(end, sessions)
 	}
 	return ctx.Err()
 }
@@ -213,7 +220,7 @@ func (m *Measurer) take(r measuredRound) {
 }
 
 // measure closes the slot that ends now.
-func (m *Measurer) measure(end time.Time) {
+func (m *Measurer) measure(end time.Time, sessions map[slotOf]quiet) {
 	n := m.engine.instant(end)
 	m.engine.expire(n)
 	m.engine.assign(n)
@@ -228,6 +235,9 @@ func (m *Measurer) measure(end time.Time) {
 		}
 		if len(m.engine.pools) == 1 { // else it is not known whose calls gateways hold
 			m.addGateways(&s, n)
+		}
+		if q, ok := sessions[slotOf{p.name, start.Unix()}]; ok {
+			s.Sessions, s.SessionCalls = q.sessions, q.calls
 		}
 		m.slots[p.name] = append(m.slots[p.name], s)
 	}
@@ -351,4 +361,45 @@ func plus(to **float64, v float64) {
 		v += **to
 	}
 	*to = &v
+}
+
+// slotOf names a slot of a pool, quiet is what its sessions were that ended.
+type slotOf struct {
+	pool  string
+	start int64
+}
+
+type quiet struct{ sessions, calls float64 }
+
+// sessionCalls is the summary whose count and sum the rules derive from logs.
+const sessionCalls = "kvwatch_pool_session_calls"
+
+// sessions reads how many sessions went quiet in each slot, and their calls.
+func (m *Measurer) sessions(ctx context.Context, from, to time.Time, scan ScanFunc) (map[slotOf]quiet, error) {
+	found := map[slotOf]quiet{}
+	matcher := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, sessionCalls+partSum+"|"+sessionCalls+partCount)
+	err := scan(ctx, from.Add(time.Millisecond), to.Add(time.Millisecond), []*labels.Matcher{matcher}, func(ls labels.Labels, points []history.Point) error {
+		key, isSum := ls.String(), strings.HasSuffix(ls.Get(model.MetricNameLabel), partSum)
+		last := m.sums[key]
+		for _, p := range points {
+			if p.IsStale() {
+				continue
+			}
+			more, _, _ := last.step(p.V, pageContext{at: p.T})
+			at := slotOf{ls.Get("pool"), time.UnixMilli(p.T - 1).Truncate(sizing.SlotLength).Unix()}
+			q := found[at]
+			if isSum {
+				q.calls += more
+			} else {
+				q.sessions += more
+			}
+			found[at] = q
+		}
+		m.sums[key] = last
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the history of sessions: %w", err)
+	}
+	return found, nil
 }

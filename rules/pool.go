@@ -45,6 +45,8 @@ type pool struct {
 	headroom poolHeadroom
 	outputs  []*output
 	watches  []*watch
+	// price is what an engine costs by a plan, nil where none prices it.
+	price *EnginePrice
 }
 
 // check says what is wrong with a pool of several models.

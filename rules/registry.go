@@ -67,18 +67,19 @@ type Alerting struct {
 	// Settings are the detector's own.
 	Settings []Setting
 	// One of these makes the detector: of one pool, engine, gateway or target,
-	// or of all that kvwatch watches.
+	// of all that kvwatch watches, or of a sizing plan.
 	Pool    func(s settings) detector[PoolWindow]
 	Engine  func(s settings) detector[EngineWindow]
 	Gateway func(s settings) detector[GatewayWindow]
 	Target  func(s settings) detector[TargetWindow]
 	Fleet   func(s settings) detector[FleetWindow]
+	Plan    func(s settings) detector[PlanWindow]
 }
 
 // subjects counts the kinds of subject that the alert has a detector for.
 func (a Alerting) subjects() int {
 	n := 0
-	for _, has := range []bool{a.Pool != nil, a.Engine != nil, a.Gateway != nil, a.Target != nil, a.Fleet != nil} {
+	for _, has := range []bool{a.Pool != nil, a.Engine != nil, a.Gateway != nil, a.Target != nil, a.Fleet != nil, a.Plan != nil} {
 		if has {
 			n++
 		}
@@ -105,7 +106,7 @@ func alert(a Alerting) {
 		panic("rules: " + a.Name + " is registered twice")
 	}
 	if a.subjects() != 1 {
-		panic("rules: " + a.Name + " needs one of Pool, Engine, Gateway, Target and Fleet")
+		panic("rules: " + a.Name + " needs one of Pool, Engine, Gateway, Target, Fleet and Plan")
 	}
 	alertings[a.Name] = a
 }
@@ -140,7 +141,7 @@ func Registered() Registry {
 	for _, name := range slices.Sorted(maps.Keys(recordings)) {
 		reg.Recordings = append(reg.Recordings, recordings[name].infos()...)
 	}
-	reg.Recordings = append(reg.Recordings, ownFamilies()...)
+	reg.Recordings = append(append(reg.Recordings, ownFamilies()...), planFamilies()...)
 	slices.SortFunc(reg.Recordings, func(a, b RecordingInfo) int { return strings.Compare(a.Name, b.Name) })
 	for _, name := range alertNames() {
 		a := alertings[name]

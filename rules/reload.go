@@ -48,6 +48,9 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override, scrap
 		}
 	}
 	e.watchFleet()
+	for _, p := range e.plans {
+		e.watchPlan(p)
+	}
 	e.assign(e.instant(e.now))
 	e.endOrphans(live)
 	return nil

@@ -121,6 +121,7 @@ func (e *Engine) pool(name string, conf *PoolConfig, modelName string) *pool {
 		drift:  &cacheDrift{conf: newDriftConfig(e.rules[prefixCacheDrift])},
 		noFit:  newNoFit(e.rules), headroom: newPoolHeadroom(name, e.rules),
 	}
+	p.price = e.prices[name]
 	e.pools[name] = p
 	if s, ok := e.remembered.Pools[name]; ok {
 		if err := p.load(s); err != nil {

@@ -191,6 +191,8 @@ func (w *watch) about() string { return about(w.rule.Name, w.subject.Map()) }
 // about names an alert with the given labels.
 func about(name string, labels map[string]string) string {
 	switch pool, instance := labels["pool"], labels["instance"]; { // an engine's has both
+	case labels["plan"] != "":
+		return fmt.Sprintf("%s of plan %s", name, labels["plan"])
 	case instance != "":
 		return fmt.Sprintf("%s of %s of job %s", name, instance, labels["job"])
 	case pool != "":

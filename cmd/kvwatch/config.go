@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
 
 	"kvwatch/alerting"
@@ -30,6 +31,8 @@ type Config struct {
 	Rules     map[string]rules.Override   `yaml:"rules"`
 	// Plans are patterns of the files of sizing plans that are held against what is measured.
 	Plans []string `yaml:"plans"`
+	// PlanWindow is how far back they are held against it.
+	PlanWindow model.Duration `yaml:"plan_window"`
 	// Schedules say when what is done by the clock is done.
 	Schedules Schedules `yaml:"schedules"`
 	// RemoteWrite are servers to which the derived series are sent.
@@ -55,7 +58,7 @@ func loadConfig(file string) (*Config, error) {
 
 // parseConfig decodes and checks src; relative paths in it are relative to the file's folder.
 func parseConfig(file string, src []byte) (*Config, error) {
-	c := Config{Global: collector.DefaultGlobalConfig(), Schedules: defaultSchedules()}
+	c := Config{Global: collector.DefaultGlobalConfig(), Schedules: defaultSchedules(), PlanWindow: defaultPlanWindow}
 	doc, err := decodeYAML(file, src, &c)
 	if err != nil {
 		return nil, err
@@ -128,5 +131,6 @@ func (c *Config) check() error {
 		history.CheckRemoteWrite(c.RemoteWrite),
 		rules.Validate(c.Pools, c.Rules),
 		c.Alerting.Check(),
+		checkPlanWindow(c.PlanWindow),
 	)
 }

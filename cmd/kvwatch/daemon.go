@@ -63,6 +63,7 @@ type daemon struct {
 	dispatcher *alerting.Dispatcher
 	intake     *intake
 	scheduler  *scheduler
+	plans      *planReviewer
 
 	// reloading lets one reload happen at a time; it guards o.Config after start.
 	reloading sync.Mutex
@@ -194,6 +195,9 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 	}
 
 	d.scheduler = newScheduler(d.log.With("component", "schedules"))
+	d.plans = &planReviewer{scan: d.store.Scan, engine: d.engine, log: d.log.With("component", "sizing")}
+	d.plans.reload(c)
+	d.scheduler.add(jobSizing, d.plans.review)
 	d.setSchedules(c.Schedules)
 	d.registry.MustRegister(newSeriesExporter(d.engine.Recorded), newScrapeDurations(d.intake.targets))
 	return d.openPage()
@@ -205,7 +209,7 @@ func (d *daemon) openPage() error {
 		Version: versionString(), ExternalURL: d.o.ExternalURL, Demo: d.o.Demo, TimeScaleNote: d.o.TimeScaleNote,
 		Interval: time.Duration(d.o.Config.Global.ScrapeInterval),
 		Targets:  d.intake.targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools,
-		Sessions: d.engine.Sessions, Events: d.engine.Events, Muted: d.muted,
+		Sessions: d.engine.Sessions, Events: d.engine.Events, Plans: d.engine.Plans, Muted: d.muted,
 		Queryable: d.store.Queryable(), Now: time.Now, Logger: d.log.With("component", "web"), Runbooks: rules.Runbooks(),
 	})
 	if err != nil {
@@ -257,6 +261,7 @@ func (d *daemon) loops(ctx context.Context) error {
 			return err
 		}
 		group.Go(func() error { return d.evaluate(ctx) })
+		d.scheduler.hasten(jobSizing, time.Now())
 		return d.intake.run(ctx)
 	})
 	return group.Wait()

@@ -6,9 +6,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
 
 	"kvwatch/rules"
 )
+
+// How far back plans are held against history: a week, so that each day of it
+// counts once, and at least a day.
+const (
+	defaultPlanWindow = model.Duration(7 * 24 * time.Hour)
+	leastPlanWindow   = model.Duration(24 * time.Hour)
+)
+
+func checkPlanWindow(d model.Duration) error {
+	if d < leastPlanWindow {
+		return fmt.Errorf("plan_window: %q is too short: at least %s", d, leastPlanWindow)
+	}
+	return nil
+}
 
 // findPlans lists the files that the patterns find, sorted; patterns are
 // relative to dir.

@@ -42,6 +42,8 @@ func (d *daemon) tryReload() error {
 	}
 	d.setGlobal(c.Global)
 	d.setSchedules(c.Schedules)
+	d.plans.reload(c)
+	d.scheduler.hasten(jobSizing, time.Now())
 	d.o.Config = c
 	return nil
 }

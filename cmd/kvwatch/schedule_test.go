@@ -106,6 +106,13 @@ func TestScheduler(t *testing.T) {
 	if len(done) != 3 {
 		t.Errorf("the schedule that stayed lost its time: %v", done)
 	}
+	s.hasten("quick", at(t, "11:00:30")) // out of turn, as after a reload
+	s.hasten("never", at(t, "11:00:30"))
+	s.step(ctx, at(t, "11:00:30"))
+	s.running.Wait()
+	if len(done) != 4 {
+		t.Errorf("the job was not done out of turn: %v", done)
+	}
 	s.set("quick", nil, at(t, "11:01:00"))
 	s.set("slow", quarter, at(t, "11:01:00"))
 	s.step(ctx, at(t, "11:15:00"))
@@ -115,7 +122,7 @@ func TestScheduler(t *testing.T) {
 	if !strings.Contains(log.String(), "still runs when it is due again") || strings.Count(log.String(), "job=slow") != 1 {
 		t.Errorf("the job that still ran was not left out once:\n%s", log.String())
 	}
-	if len(done) != 3 {
+	if len(done) != 4 {
 		t.Errorf("a job without a schedule was done: %v", done)
 	}
 }

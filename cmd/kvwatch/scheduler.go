@@ -54,6 +54,23 @@ func (s *scheduler) set(name string, when *Cron, now time.Time) {
 			j.next = when.Next(now)
 		}
 	}
+	s.wake()
+}
+
+// hasten makes the job of that name due now, if it has a schedule.
+func (s *scheduler) hasten(name string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.name == name && j.when != nil {
+			j.next = now
+		}
+	}
+	s.wake()
+}
+
+// wake lets run look at the clock.
+func (s *scheduler) wake() {
 	select {
 	case s.changed <- struct{}{}:
 	default:

@@ -49,6 +49,8 @@ type Options struct {
 	Sessions  func() []rules.PoolSessions
 	// Events gives the events of the time between; the same holds for it.
 	Events func(from, to time.Time) []rules.Event
+	// Plans gives the sizing plans as they were worked out last; the same holds.
+	Plans func() []rules.PlanReview
 	// Muted says why an alert with these labels is not told; nil says that all are.
 	Muted func(lbls map[string]string, now time.Time) alerting.Muting
 
@@ -71,8 +73,8 @@ type page struct {
 // New makes the handler of the page and its API. It fails when a function is
 // missing, the external URL is no address or a runbook cannot be read.
 func New(o Options) (http.Handler, error) {
-	if o.Targets == nil || o.Recorded == nil || o.Alerts == nil || o.Detectors == nil || o.Pools == nil || o.Sessions == nil || o.Events == nil {
-		return nil, errors.New("web: Targets, Recorded, Alerts, Detectors, Pools, Sessions and Events must be set")
+	if o.Targets == nil || o.Recorded == nil || o.Alerts == nil || o.Detectors == nil || o.Pools == nil || o.Sessions == nil || o.Events == nil || o.Plans == nil {
+		return nil, errors.New("web: Targets, Recorded, Alerts, Detectors, Pools, Sessions, Events and Plans must be set")
 	}
 	if o.Queryable == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: Queryable, Now and Logger must be set")
@@ -114,6 +116,7 @@ func (p *page) routes() *http.ServeMux {
 	mux.HandleFunc("GET /api/v1/kvwatch/fleet", p.fleet)
 	mux.HandleFunc("GET /api/v1/kvwatch/explain", p.explain)
 	mux.HandleFunc("GET /api/v1/kvwatch/events", p.events)
+	mux.HandleFunc("GET /api/v1/kvwatch/plans", p.plans)
 	return mux
 }
 

@@ -405,7 +405,7 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"no pools":     {func(o *Options) { o.Pools = nil }, "Sessions and Events must be set"},
+		"no pools":     {func(o *Options) { o.Pools = nil }, "Sessions, Events and Plans must be set"},
 		"no clock":     {func(o *Options) { o.Now = nil }, "Now and Logger must be set"},
 		"bad address":  {func(o *Options) { o.ExternalURL = "kvwatch.example.com" }, "give a whole address"},
 		"bad runbooks": {func(o *Options) { o.Runbooks = fstest.MapFS{"A.md": {Mode: 0o644 | 1<<31}} }, "read the runbook A.md"},

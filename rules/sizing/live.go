@@ -14,8 +14,6 @@ type Evidence struct {
 	From, To time.Time
 	// Slots are in order of time; those of which nothing is known are left out.
 	Slots []Slot
-	// CallsPerSession is the mean that the gateway's log shows; a Problem says why not.
-	CallsPerSession Estimate
 	// Growth is by how much demand grows; nil where it is not known.
 	Growth *Growth
 	// Headroom is by how much the load may still grow at the peak of the day, as

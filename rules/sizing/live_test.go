@@ -148,7 +148,7 @@ func officePlan() *Plan {
 
 func reviewed(t *testing.T, p *Plan, slots []Slot) *Live {
 	t.Helper()
-	return Reevaluate(p, Config{}, Evidence{From: monday, To: monday.Add(7 * 24 * time.Hour), Slots: slots, CallsPerSession: Estimate{Problem: "there is no log"}})
+	return Reevaluate(p, Config{}, Evidence{From: monday, To: monday.Add(7 * 24 * time.Hour), Slots: slots})
 }
 
 func find(t *testing.T, l *Live, name string) Judged {

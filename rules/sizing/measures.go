@@ -98,10 +98,7 @@ func (r *review) load(key, name string) measure {
 		m.unit, m.live = "people", r.people(u)
 		m.how = "inferred from the rate of calls, at " + r.pace() + " and the plan's session_s"
 	case "calls_per_session":
-		m.unit, m.live = "calls", r.seen.CallsPerSession
-		if m.live.Value == 0 && m.live.known() {
-			m.live = cannot("only the gateway's log tells sessions apart: give spend_logs")
-		}
+		m.unit, m.live = "calls", r.callsPerSession()
 	case "duty_cycle":
 		m.unit, m.live = "ratio", r.dutyCycle(u)
 		m.how = "the time that calls run, at the plan's calls_per_session and session_s"
@@ -141,9 +138,20 @@ func (r *review) hits() Estimate {
 	return missed
 }
 
+// callsPerSession is the mean over the sessions that went quiet.
+func (r *review) callsPerSession() Estimate {
+	sessions := func(s Slot) float64 { return s.Sessions }
+	for _, h := range r.hours {
+		if h.Sessions > 0 {
+			return r.of(20, func(s Slot) float64 { return s.SessionCalls }, sessions)
+		}
+	}
+	return cannot("only the gateway's log tells sessions apart: give spend_logs")
+}
+
 // pace says whose calls per session people are inferred at.
 func (r *review) pace() string {
-	if r.seen.CallsPerSession.known() && r.seen.CallsPerSession.Value > 0 {
+	if r.callsPerSession().known() {
 		return "the calls per session that were measured"
 	}
 	return "the plan's calls_per_session"
@@ -154,7 +162,7 @@ func (r *review) pace() string {
 // calls is not more people.
 func (r *review) people(u *population) Estimate {
 	calls, session := u.CallsPerSession, u.SessionS
-	if e := r.seen.CallsPerSession; e.known() && e.Value > 0 {
+	if e := r.callsPerSession(); e.known() {
 		calls = &e.Value
 	}
 	if calls == nil || session == nil || !u.amplification.known() {

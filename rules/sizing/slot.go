@@ -36,6 +36,8 @@ type Slot struct {
 	// KVTokens is how many tokens of the KV cache were used on average, of
 	// Capacity in all engines together; nil is unknown.
 	KVTokens, Capacity *float64
+	// Sessions went quiet, of SessionCalls calls together, as the gateway's log tells.
+	Sessions, SessionCalls float64
 	// InFlight is what the gateways held, on average.
 	InFlight *float64
 	// PromptTokens and OutputTokens are distributions over calls, in tokens. TTFT is
@@ -198,6 +200,8 @@ func merge(slots []Slot) Slot {
 		all.PrefillSeconds += s.PrefillSeconds
 		all.WaitSeconds += s.WaitSeconds
 		all.Waited += s.Waited
+		all.Sessions += s.Sessions
+		all.SessionCalls += s.SessionCalls
 		all.PromptTokens.Add(s.PromptTokens)
 		all.OutputTokens.Add(s.OutputTokens)
 		all.TTFT.Add(s.TTFT)

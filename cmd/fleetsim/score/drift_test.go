@@ -128,7 +128,7 @@ func (k *knownCalls) plan() *sizing.Plan {
 func TestDriftOfKnownHistories(t *testing.T) {
 	t.Parallel()
 	known, slots, now := driftHistory(t)
-	seen := sizing.Evidence{From: now.Add(-7 * 24 * time.Hour), To: now, Slots: slots, CallsPerSession: sizing.Estimate{Problem: "no log"}}
+	seen := sizing.Evidence{From: now.Add(-7 * 24 * time.Hour), To: now, Slots: slots}
 	wrong := []struct{ name, short string }{
 		{"workload.context_tokens_max", "context"},
 		{"workload.prompt_tokens_p50", "prompt"},
