@@ -23,7 +23,7 @@ func size(t *testing.T, o sizeOptions) string {
 	t.Helper()
 	o.file = filepath.Join("../../deploy/plans", o.file)
 	var out bytes.Buffer
-	if err := o.run(&out, time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)); err != nil {
+	if err := o.run(t.Context(), &out, time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

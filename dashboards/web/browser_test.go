@@ -129,6 +129,14 @@ func TestBrowserShowsTheIncident(t *testing.T) {
 		"Sessions tell nothing: 96 of 98 sessions have a single call",
 		"Coverage 0 %",
 		"Interactivity P90 – fewer than 5 such calls in the last hour",
+		"agents-30b pool agents; 161 hours that pages cover",
+		"workload.people drifted 41.2 / 20 2.06 times, 2.00 times to 2.15 times by chance (90210 requests in 161 hours)",
+		"workload.hit_ratio holds 0.91 / 0.9",
+		"1 assumption cannot be told workload.session_s cannot tell – / 3,756 when a person's session ends is in no log",
+		"replicas 4 2 2 short",
+		"gateway workers – – 1",
+		"Passive knee: the SLO held up to 0.7 requests/s per replica and not above (confidence medium)",
+		"Cost: 0.94 EUR per million output tokens within the SLO (prefill new 0.1, prefill repeated 0.05, decode 0.5, idle 0.29), planned 0.57, rented 1.5. Engines ran no request 31 % of the time.",
 		"Rows that never arrived – no gateway whose page is read tells",
 	} {
 		if !strings.Contains(words, want) {
@@ -171,6 +179,7 @@ func TestBrowserShowsNothingYet(t *testing.T) {
 	o.Detectors = func() []rules.DetectorStatus { return nil }
 	o.Pools = func() []rules.PoolStatus { return nil }
 	o.Sessions = func() []rules.PoolSessions { return nil }
+	o.Plans = func() []rules.PlanReview { return nil }
 	holds(t, browse(t, serve(t, o).URL), "No targets: add them to scrape_configs", "nothing scraped yet", "No pool yet")
 }
 

@@ -14,6 +14,7 @@ import (
 	"kvwatch/collector"
 	"kvwatch/collector/history"
 	"kvwatch/rules"
+	"kvwatch/rules/sizing"
 )
 
 // fixtureNow is the fixture's present: 22 minutes after the collapse began.
@@ -57,6 +58,7 @@ func (f *fixture) options() Options {
 		Pools:     fixturePools,
 		Sessions:  fixtureSessions,
 		Events:    fixtureEvents,
+		Plans:     fixturePlans,
 		Queryable: f.store.Queryable(),
 		Now:       func() time.Time { return fixtureNow },
 		Logger:    slog.New(slog.DiscardHandler),
@@ -439,3 +441,28 @@ func quiet(o Options) Options {
 }
 
 func nan() float64 { return math.NaN() }
+
+// fixturePlans is a plan with an assumption that drifted, one that holds and one
+// that cannot be told.
+func fixturePlans() []rules.PlanReview {
+	live := sizing.Reevaluate(&sizing.Plan{Plan: "agents-30b", Pool: "agents", Owner: "platform"}, sizing.Config{}, sizing.Evidence{From: fixtureNow.Add(-7 * 24 * time.Hour), To: fixtureNow})
+	live.Hours = 161
+	live.Assumptions = []sizing.Judged{
+		{
+			Name: "workload.people", Unit: "people", Planned: 20, Live: new(41.2), Low: new(40.0), High: new(43.0), Ratio: new(2.06), Samples: 90_210, Hours: 161,
+			Verdict: sizing.Drifted, Why: "2.06 times, 2.00 times to 2.15 times by chance", Changes: []sizing.Change{{Resource: "replicas", From: 2, To: 4}},
+		},
+		{Name: "workload.hit_ratio", Unit: "ratio", Planned: 0.9, Live: new(0.91), Low: new(0.9), High: new(0.92), Ratio: new(1.01), Samples: 90_210, Hours: 161, Verdict: sizing.Holds, Why: "0.90 times of the misses"},
+		{Name: "workload.session_s", Unit: "s", Planned: 3756, Verdict: sizing.CannotTell, Why: "when a person's session ends is in no log"},
+	}
+	live.Required = map[string]float64{"replicas": 4, "max_num_seqs": 8}
+	live.Before = map[string]float64{"replicas": 2, "max_num_seqs": 8}
+	live.Planned = map[string]float64{"replicas": 2, "gateway_workers": 1}
+	live.Knee = sizing.PassiveKnee{Reached: true, Confidence: "medium", Text: "the SLO held up to 0.7 requests/s per replica and not above"}
+	live.Costs = &sizing.Costs{
+		Currency: "EUR", Owned: true, PerGPUHour: 2.28, GPUHours: 322, IdleShare: 0.31, Planned: new(0.57), Cloud: new(1.5), BreakEven: new(0.63),
+		PerMillion: map[string]float64{"total": 0.94, "prefill_new": 0.1, "prefill_repeated": 0.05, "decode": 0.5, "idle": 0.29},
+		Text:       "Engines run requests 69 % of the time, above the break-even of 63 %.",
+	}
+	return []rules.PlanReview{{At: fixtureNow.Add(-4 * time.Minute), Live: live}}
+}

@@ -31,6 +31,8 @@ type fleet struct {
 	// Sessions is what the gateways' logs of calls tell beside the series of the
 	// pools; pools without a logged call are not in it.
 	Sessions []rules.PoolSessions `json:"sessions"`
+	// Plans are the sizing plans, held against what was measured.
+	Plans []rules.PlanReview `json:"plans"`
 	// Events are those of the last day.
 	Events []rules.Event `json:"events"`
 }
@@ -101,6 +103,7 @@ func (p *page) fleetNow() fleet {
 		Events:          p.o.Events(now.Add(-eventsShown), now),
 		Gateways:        sortedBy(b.gateways, func(g *gatewayView) string { return g.Job + "\xff" + g.Instance }),
 		Sessions:        append([]rules.PoolSessions{}, p.o.Sessions()...), // never null
+		Plans:           append([]rules.PlanReview{}, p.o.Plans()...),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"kvwatch/collector"
 	"kvwatch/rules"
+	"kvwatch/rules/sizing"
 )
 
 // serve starts a real server with the page.
@@ -454,5 +455,32 @@ func TestUnitOf(t *testing.T) {
 		if got := unitOf(name); got != want {
 			t.Errorf("unitOf(%s) = %q, want %q", name, got, want)
 		}
+	}
+}
+
+// TestPlans: the API has each plan with its verdicts and as it would be written anew.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	server := serve(t, newFixture(t, time.Minute).options())
+	var got []struct {
+		Plan        string             `json:"plan"`
+		At          time.Time          `json:"at"`
+		Assumptions []sizing.Judged    `json:"assumptions"`
+		Required    map[string]float64 `json:"required"`
+		Written     string             `json:"written"`
+	}
+	resp, body := request(t, http.MethodGet, server.URL+"/api/v1/kvwatch/plans", nil)
+	answer := struct{ Data any }{&got}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %v", resp.Status, err)
+	}
+	if len(got) != 1 || got[0].Plan != "agents-30b" || !got[0].At.Equal(fixtureNow.Add(-4*time.Minute)) || got[0].Required["replicas"] != 4 {
+		t.Fatalf("got %+v", got)
+	}
+	if diff := cmp.Diff(fixturePlans()[0].Assumptions, got[0].Assumptions); diff != "" {
+		t.Errorf("assumptions (-want +got):\n%s", diff)
+	}
+	if want := "plan: agents-30b\ndate: \"" + fixtureNow.Format(time.DateOnly) + "\"\nowner: platform\n"; !strings.HasPrefix(got[0].Written, want) {
+		t.Errorf("written: %q, want it to begin with %q", got[0].Written, want)
 	}
 }

@@ -277,7 +277,7 @@ func (r *review) prefill() measure {
 func (r *review) concurrency() measure {
 	m := measure{unit: "sequences per replica"}
 	if !r.knee.Reached {
-		m.live = cannot("the passive knee was not reached: %s", r.knee.Text)
+		m.live = cannot("only the passive knee tells it: %s", r.knee.Text)
 		return m
 	}
 	m.live = Estimate{Value: r.knee.Sequences, Low: r.knee.Sequences / driftFactor, High: r.knee.Sequences * driftFactor, Samples: r.knee.Samples, Hours: len(r.hours)}
@@ -288,7 +288,7 @@ func (r *review) concurrency() measure {
 func (r *review) tokensPerGPU() measure {
 	m := measure{unit: "tokens/s per GPU"}
 	if !r.knee.Reached {
-		m.live = cannot("the passive knee was not reached: %s", r.knee.Text)
+		m.live = cannot("only the passive knee tells it: %s", r.knee.Text)
 		return m
 	}
 	v := r.knee.Goodput / r.base.tensorParallel.value

@@ -7,6 +7,7 @@ import { h, icon, show } from "./dom.js";
 import { events } from "./events.js";
 import { ago, duration, plural, zone } from "./format.js";
 import { gateways } from "./gateways.js";
+import { plans } from "./plans.js";
 import { PoolCharts } from "./poolcharts.js";
 import { pools } from "./pools.js";
 import { recent } from "./recent.js";
@@ -136,6 +137,7 @@ function render() {
   show(place("alerts"), alerts(fleet), quiet && detectors(fleet, state.why));
   show(place("pools"), pools(fleet, state.recent, view));
   show(place("sessions"), sessions(fleet));
+  show(place("plans"), plans(fleet));
   show(place("gateways"), gateways(fleet, state.recent, range));
   show(place("targets"), targets(fleet, view));
   show(place("detectors"), !quiet && detectors(fleet, state.why));

@@ -4,7 +4,7 @@ import { clock, plural } from "./format.js";
 
 // events lists those of the last day, newest first, and takes new ones.
 export function events(fleet) {
-  const told = [...fleet.events].reverse();
+  const told = fleet.events.filter((e) => !e.plan).reverse(); // what is advised about plans stands with them
   return [
     h("h2", null, "Told by people"),
     h("form", { class: "tell", "data-mark": "" },
