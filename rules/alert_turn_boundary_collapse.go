@@ -12,6 +12,7 @@ func init() {
 		Severity: SeverityWarning, For: 5 * time.Minute,
 		Settings: []Setting{
 			{Name: "ratio", Default: 0.8, Positive: true, Help: "share of its usual hit ratio below which a boundary has collapsed"},
+			{Name: "resolve_ratio", Default: 0.9, Positive: true, Help: "the same at which it is over"},
 			{Name: "window", Default: quarter, Positive: true, Help: "time over which the hit ratio is told"},
 			{Name: "boundaries", Default: 20.0, Positive: true, Help: "calls that begin a turn which the window needs"},
 			{Name: "lost_prompts", Default: 16.0, Positive: true, Help: "tokens that they must have lost, in heavy prompts"},
@@ -64,8 +65,12 @@ func (d *turnBoundaryCollapse) measured(w PoolWindow, p *poolCalls, firing time.
 		return Verdict{Phase: PhaseLearning, Text: "learning, " + missing}
 	}
 	usual, ratio, lost := d.usual, sum.ratio(), sum.Lost/heavy
+	active := ratio < d.number("ratio")*usual && lost >= d.number("lost_prompts")
+	if !firing.IsZero() {
+		active = ratio < d.number("resolve_ratio")*usual
+	}
 	v := Verdict{
-		Active: ratio < d.number("ratio")*usual && (!firing.IsZero() || lost >= d.number("lost_prompts")), Phase: PhaseWatching, Value: ratio,
+		Active: active, Phase: PhaseWatching, Value: ratio,
 		Text: fmt.Sprintf("calls that begin a turn find %s, usually at least %s, and lost %.1f full prompts; fires below %s with %g lost",
 			percent(ratio), percent(usual), lost, percent(d.number("ratio")*usual), d.number("lost_prompts")),
 		Over: fmt.Sprintf("Pool %s: calls that begin a turn find %s of their prompts in the cache, usually at least %s", w.pool.name, percent(ratio), percent(usual)),
@@ -90,8 +95,8 @@ func (d *turnBoundaryCollapse) tell(w PoolWindow, v *Verdict, p *poolCalls, sum 
 	v.Evidence = Evidence{
 		Seen: fmt.Sprintf("Within %s %s began a turn (after a pause of over %s) and found %s of %s prompt tokens in the cache; %s of the conversation so far were lost (%s full prompts).",
 			spell(d.window), plural(int(sum.Calls), "call"), p.boundary, percent(v.Value), amount(sum.Prompt), amount(sum.Lost), amount(sum.Lost/heavy)),
-		Against: fmt.Sprintf("Usual are %s or more: so much was found in nine of ten of %s within %s. Fires below %g times that, with at least %g full prompts of %s tokens lost.",
-			percent(d.usual), plural(len(d.Notes), "window"), spell(d.kept), d.number("ratio"), d.number("lost_prompts"), amount(heavy)),
+		Against: fmt.Sprintf("Usual are %s or more: so much was found in nine of ten of %s within %s. Fires below %g times that, with at least %g full prompts of %s tokens lost; ends at %g times.",
+			percent(d.usual), plural(len(d.Notes), "window"), spell(d.kept), d.number("ratio"), d.number("lost_prompts"), amount(heavy), d.number("resolve_ratio")),
 		Cost:       fmt.Sprintf("%s prompt tokens were computed again before first tokens that people wait for.", amount(sum.Lost)),
 		Confidence: confidence(sum.Calls), Numbers: v.Numbers,
 	}
