@@ -40,17 +40,13 @@ func (r Result) LogsMarkdown() string {
 Runs of their own, in which the rules read the gateway's table of calls every 30 s, beside the engines' pages, and what rests on it is scored. Seeds %s, of runs of over three days every third of them. Words and tables are those of above. A row is written 10 s after its call has ended, and its call is counted a minute after that end, because real gateways write late: no time to detect is shorter.
 
 `, strings.Join(seeds, ", "))
-	head(&b, "target", "wanted", "reached", "met")
+	head(&b, "target", "wanted", "reached", "")
 	for _, t := range logTargets() {
 		got, met := t.measure(r)
 		if got == "" {
 			continue
 		}
-		mark := "**no**"
-		if met {
-			mark = "yes"
-		}
-		row(&b, t.what, t.want, got, mark)
+		row(&b, t.what, t.want, got, reached(met))
 	}
 	r.writeLogIncidents(&b)
 	r.writeLogQuiet(&b)

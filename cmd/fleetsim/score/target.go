@@ -186,13 +186,17 @@ func (r Result) writeTargets(b *strings.Builder) {
 		if got == "" || name != union && !slices.Contains(there, name) {
 			continue
 		}
-		mark := "**missed**"
-		if met {
-			mark = "met"
-		}
-		row(b, t.what, t.want, got, mark)
+		row(b, t.what, t.want, got, reached(met))
 	}
 	b.WriteString("\n")
+}
+
+// reached says whether a target was.
+func reached(met bool) string {
+	if met {
+		return "met"
+	}
+	return "**missed**"
 }
 
 // writeDemand writes whether growth over weeks was told.
