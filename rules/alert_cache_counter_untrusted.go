@@ -51,7 +51,7 @@ func (d counterUntrusted) Judge(w PoolWindow, _ time.Time) Verdict {
 	}
 	v := Verdict{
 		Active: wrong > 0, Phase: PhaseWatching, Value: float64(wrong),
-		Text:    fmt.Sprintf("%d of %s contradict themselves", wrong, plural(told, "engine's counters")),
+		Text:    fmt.Sprintf("the counters of %d of %s contradict themselves", wrong, plural(told, "engine")),
 		Over:    fmt.Sprintf("Pool %s: the prefix cache counters no longer contradict the other figures", w.pool.name),
 		Numbers: []Number{{Name: "engines_untrusted", Value: float64(wrong), Unit: "engines"}, {Name: "engines", Value: float64(told), Unit: "engines"}},
 	}
