@@ -406,7 +406,7 @@ func TestTurnBoundaryCollapseIsMeasured(t *testing.T) {
 			}
 			checkLogEvidence(t, a)
 			// What turns find now must not become the usual.
-			if f.talk(2 * time.Hour); !f.firing(turnBoundaryAlert) {
+			if f.talk(40 * time.Minute); !f.firing(turnBoundaryAlert) {
 				t.Errorf("it is over while it goes on: %s", f.detector(turnBoundaryAlert).Text)
 			}
 			f.found, f.route = c.usual, nil
