@@ -262,6 +262,7 @@ func TestVerdicts(t *testing.T) {
 		{"above it, by chance perhaps", measure{planned: 500, live: e(520, 480, 560), promise: 1}, CannotTell},
 		{"a speed above its bound", measure{planned: 20, live: e(90, 80, 100), promise: -1}, Holds},
 		{"below it", measure{planned: 20, live: e(10, 9, 11), promise: -1}, Drifted},
+		{"below it, and a lower bound", measure{planned: 20, live: e(10, 9, 11), promise: -1, least: true}, CannotTell},
 		{"not measured", measure{planned: 20, live: cannot("no log")}, CannotTell},
 	} {
 		if j := c.m.judge(); j.Verdict != c.want || j.Why == "" {

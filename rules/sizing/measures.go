@@ -252,7 +252,7 @@ const leastAlone = 0.3
 // prefill is the share of the GPUs' peak that computing prompts reaches, of
 // slots in which prompts seldom wait for each other.
 func (r *review) prefill() measure {
-	m := measure{unit: "ratio", how: "of the time to the first token less the wait, so that it is at most this"}
+	m := measure{unit: "ratio", promise: -1, least: true, how: "by the time to the first token less the wait, in which other requests are computed too"}
 	scale := share(r.base.prefillRate, given("hardware.prefill_efficiency", r.plan.Hardware.PrefillEfficiency))
 	if !scale.known() {
 		m.live = cannot("it needs %s", strings.Join(scale.missing, ", "))
@@ -269,7 +269,6 @@ func (r *review) prefill() measure {
 	if m.live.known() {
 		m.live = m.live.times(1 / scale.value)
 	}
-	m.promise = -1
 	return m
 }
 

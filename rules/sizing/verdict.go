@@ -64,6 +64,9 @@ type measure struct {
 	// promise is a bound that is kept, not a number that is expected: +1 where less
 	// is fine (a latency), -1 where more is (a speed), 0 for an expectation.
 	promise int
+	// least says that what was measured is a lower bound: a promise that it does not
+	// show to be kept may be kept all the same.
+	least bool
 	// misses says that one less the value is judged: the work that a hit ratio leaves.
 	misses bool
 	// how says how it was measured where that is not plain.
@@ -134,6 +137,8 @@ func (m measure) kept() (verdict, why string) {
 	switch {
 	case ratio <= 1:
 		return Holds, "kept: " + said
+	case m.least:
+		return CannotTell, "at least " + said
 	case best > 1:
 		return Drifted, "not kept: " + said
 	default:
