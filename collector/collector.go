@@ -59,6 +59,7 @@ type Collector struct {
 	logger    *slog.Logger
 	userAgent string
 	gzips     sync.Pool
+	chunks    sync.Pool
 	twins     twins
 
 	manager     *discovery.Manager
@@ -352,9 +353,11 @@ func (c *Collector) begin(f found, j *job, warning string, old *loop) *loop {
 }
 
 func (c *Collector) newScraper(f found, j *job, warning string) *targetScraper {
+	r := newRounds(f.target, f.config.limits())
+	r.chunks = &c.chunks
 	return &targetScraper{
 		found: f, client: j.client, gzips: &c.gzips, sink: c.sink, tap: c.tap, logger: c.logger, warning: warning,
-		rounds: newRounds(f.target, f.config.limits()), details: &details{}, twins: &c.twins,
+		rounds: r, details: &details{}, twins: &c.twins,
 		public: TargetStatus{
 			Job: f.target.Labels.Get(model.JobLabel), Instance: f.target.Labels.Get(model.InstanceLabel),
 			URL: f.target.URL, Source: f.target.Source, State: StateUnknown, Since: time.Now(), Warning: warning,
@@ -423,7 +426,11 @@ func (s *targetScraper) run(ctx context.Context) {
 		if d := now.Sub(due); d > -alignWithin && d < alignWithin {
 			now = due
 		}
-		s.scrape(ctx, now)
+		// In a goroutine of its own: its stack, which grows to tens of kB, is gone
+		// with it, and each target keeps the small one that waits here.
+		var scrape sync.WaitGroup
+		scrape.Go(func() { s.scrape(ctx, now) })
+		scrape.Wait()
 	}
 }
 

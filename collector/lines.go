@@ -19,6 +19,7 @@ const (
 // lineReader cuts a stream into lines without ever holding more of it than one
 // chunk and one line.
 type lineReader struct {
+	// buf is what is read through; of another size than chunkBytes it is made anew.
 	buf []byte
 	// bytes counts what was read of the present body.
 	bytes int64

@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -26,6 +27,8 @@ type rounds struct {
 	reader *pageReader
 	up     *Series
 	round  Round
+	// chunks lends what a body is read through to one target after another.
+	chunks *sync.Pool // of *[chunkBytes]byte
 	// down holds the one sample of a failed round.
 	down [1]Sample
 }
@@ -35,6 +38,7 @@ func newRounds(t Target, limits Limits) *rounds {
 		target: &t,
 		limits: limits,
 		reader: newReaderOf(t, limits),
+		chunks: &sync.Pool{},
 		up:     &Series{Labels: labels.NewBuilder(t.Labels).Set(model.MetricNameLabel, Up).Labels()},
 	}
 }
@@ -46,6 +50,13 @@ func newReaderOf(t Target, limits Limits) *pageReader { return newPageReader(&t,
 // page makes a round of a body. Where reading the body itself fails, explain
 // says why. The round is valid until the next call.
 func (r *rounds) page(body io.Reader, contentType string, at time.Time, explain func(error) failure) (*Round, pageInfo) {
+	chunk, _ := r.chunks.Get().(*[chunkBytes]byte)
+	if chunk == nil {
+		chunk = new([chunkBytes]byte)
+	}
+	defer r.chunks.Put(chunk)
+	r.reader.lines.buf = chunk[:]
+	defer func() { r.reader.lines.buf = nil }()
 	watched := &watchedBody{body: body}
 	got := guarded(func() readPage { return newReadPage(r.reader.read(watched, contentType, at)) })
 	if watched.err != nil {
