@@ -10,6 +10,10 @@ import (
 // The numbers are those of the list of reports on vLLM, "2c" and the like those
 // of the notes on semantics. How the pages themselves are read is held in
 // kvwatch/collector.
+//
+// Three reports are held where their detectors are: 5 (aborts are estimated) by
+// PrefillSaturated's tests, 30 (nothing moves) by EngineStalled's, 31 (nobody is
+// let in) by EngineLivelocked's.
 func TestVLLMFacts(t *testing.T) {
 	t.Parallel()
 	counters := []string{collector.VLLMCacheQueries, collector.VLLMCacheHits}
@@ -350,6 +354,30 @@ func TestVLLMFacts(t *testing.T) {
 				{name: "kvwatch_ttft_seconds", quality: QualityOK},
 				{name: "kvwatch_queue_waiting_requests", label: "capacity", value: 0, quality: QualityOK},
 			},
+		},
+		{
+			report: "23", is: "below the first bound nothing is interpolated: at most 0.01 s, and it is said",
+			show: func(s *shown) {
+				p := s.vllm()
+				s.scrape(21, func(int) { p.observe(collector.VLLMITL, []float64{0.01, 0.025, 0.05}, 0.006, 50) })
+				if err := s.engine.Eval(s.t.Context(), s.now); err != nil {
+					s.t.Fatal(err)
+				}
+				for _, q := range s.summary("kvwatch_itl_seconds").Quantiles {
+					if q.Value != 0.01 {
+						s.t.Errorf("quantile %g is %g, want the bound 0.01", q.Q, q.Value)
+					}
+				}
+			},
+			want: []derived{{name: "kvwatch_itl_seconds", quality: QualityOK, reason: reasonBelow}},
+		},
+		{
+			report: "23", is: "above it they are, and nothing is said",
+			show: func(s *shown) {
+				p := s.vllm()
+				s.scrape(21, func(int) { p.observe(collector.VLLMITL, []float64{0.01, 0.025, 0.05}, 0.02, 50) })
+			},
+			want: []derived{{name: "kvwatch_itl_seconds", quality: QualityOK}},
 		},
 		{
 			report: "24", is: "a hybrid model without hits is so by design, and it is said",

@@ -116,6 +116,9 @@ func (r reading) latency(series, family string, h hist, disables string) *Signal
 	s.Value, s.Watched, s.Reason = &mean, &count, reasonOf(s.Quality)
 	if p95, ok := b.quantile(0.95); ok {
 		s.P95 = &p95
+		if p95 <= b.bounds[0] && s.Reason == "" {
+			s.Reason = fmt.Sprintf("the 95th percentile is at most %g: it lies in the lowest bucket", p95)
+		}
 	} else if s.Reason == "" {
 		s.Reason = "the 95th percentile lies above the last finite bucket"
 	}
