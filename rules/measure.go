@@ -47,6 +47,8 @@ type Measurer struct {
 	gauges map[*unit]*gaugeMeans
 	// sums are the last values of the counters of sessions, by series.
 	sums map[string]counter
+	// observed is when a target's page was taken last, where Observe is given them.
+	observed map[*target]time.Time
 }
 
 // gaugeMeans adds up what the pages of a slot show.

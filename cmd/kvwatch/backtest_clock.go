@@ -34,6 +34,8 @@ type backtest struct {
 	calls    *collector.SpendLogsFile
 	queues   *queueWatch
 	bar      *bar
+	// measurer measures the period besides, for a review; nil measures nothing.
+	measurer *rules.Measurer
 
 	// next is when rules are evaluated next, read when the log of calls is read.
 	next, read  time.Time
@@ -122,6 +124,7 @@ func (t *backtest) observe(ctx context.Context, r *collector.Round) error {
 	t.samples += int64(len(r.Samples))
 	t.note(r)
 	t.queues.observe(r)
+	t.measure(r)
 	for _, v := range t.variants {
 		v.engine.Observe(r)
 	}
@@ -203,6 +206,18 @@ func (t *backtest) told(v *variant) []backtestAlert {
 
 // notes are what a person should know beside the alerts.
 func (t *backtest) notes() []string {
+	all := t.faults()
+	for _, d := range t.variants[0].engine.Detectors() {
+		if d.Phase == rules.PhaseLearning {
+			all = append(all, fmt.Sprintf("%s of pool %s was still learning at the end: %s", d.Alert, d.Labels["pool"], d.Text))
+		}
+	}
+	return all
+}
+
+// faults are what is wrong with the record: holes, targets that could not be
+// read, rows that could not.
+func (t *backtest) faults() []string {
 	var all []string
 	for i, h := range t.holes {
 		if i == shownNotes {
@@ -218,11 +233,6 @@ func (t *backtest) notes() []string {
 		}
 		u := t.unread[name]
 		all = append(all, fmt.Sprintf("%s: %s could not be read; the last: %s", name, count(u.scrapes, "scrape"), u.reason))
-	}
-	for _, d := range t.variants[0].engine.Detectors() {
-		if d.Phase == rules.PhaseLearning {
-			all = append(all, fmt.Sprintf("%s of pool %s was still learning at the end: %s", d.Alert, d.Labels["pool"], d.Text))
-		}
 	}
 	if t.calls != nil && t.calls.Skipped > 0 {
 		all = append(all, fmt.Sprintf("%s of the spend logs could not be read; the first: %s", count(t.calls.Skipped, "row"), t.calls.FirstSkipped))

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	app.Terminate(func(int) { ended = true })
 
 	actions := map[string]action{}
-	for _, c := range []command{runCommand, demoCommand, recordCommand, checkConfigCommand, checkPlanCommand, checkReceiverCommand, acceptCommand, alertsCommand, silenceAddCommand, silenceListCommand, silenceExpireCommand, inspectCommand, backtestCommand, sizeCommand, kneeCommand, listCommand} {
+	for _, c := range []command{runCommand, demoCommand, recordCommand, checkConfigCommand, checkPlanCommand, checkReceiverCommand, acceptCommand, alertsCommand, silenceAddCommand, silenceListCommand, silenceExpireCommand, inspectCommand, backtestCommand, sizeCommand, kneeCommand, reviewCommand, listCommand} {
 		name, do := c(app)
 		actions[name] = do
 	}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"kvwatch/collector"
+	"kvwatch/dashboards/review"
+	"kvwatch/rules"
+	"kvwatch/rules/sizing"
+)
+
+// reviewOptions are the command's flags: those of a backtest, and the plans.
+type reviewOptions struct {
+	backtestOptions
+
+	plans []string
+}
+
+// reviewCommand writes the capacity review of a recorded period.
+func reviewCommand(app *kingpin.Application) (string, action) {
+	cmd := app.Command("review", "Writes the capacity review of a recorded period: demand and its peaks, the cache and each incident with what it cost, memory and queues, plans against what was measured, and how far the record can be trusted.")
+	var o reviewOptions
+	cmd.Flag("storage.path", "Folder of a time series database, kvwatch's own or that of a Prometheus which scraped the engines; it is only read.").StringVar(&o.storage)
+	cmd.Flag("recording", "Directory or archive of a recording.").StringVar(&o.recording)
+	cmd.Flag("prometheus.url", "Address of a Prometheus-compatible server.").StringVar(&o.server)
+	cmd.Flag("config.file", "Configuration file, of which global, pools, rules, plans and prometheus_sources count. Default: none, all rules as they are.").StringVar(&o.configFile)
+	cmd.Flag("plan", "Sizing plan to hold against the period, beside those of the configuration. Repeatable.").StringsVar(&o.plans)
+	cmd.Flag("from", "Where to begin: RFC 3339, Unix time, or how long ago (30d). Default: all there is; of a server one day.").StringVar(&o.from)
+	cmd.Flag("to", "Where to end, in the same forms.").StringVar(&o.to)
+	cmd.Flag("spend-logs", "LiteLLM's table of calls of the same time, exported as CSV with its header (.csv, .csv.zst, .csv.gz), for alerts that rest on sessions.").StringVar(&o.spendLogs)
+	cmd.Flag("output", "Form of the result: md, html (a page that needs nothing beside itself) or json.").Default("md").EnumVar(&o.output, "md", "html", "json")
+	return cmd.FullCommand(), func(ctx context.Context, stdout io.Writer) error {
+		o.now, o.progress, o.notes = time.Now(), io.Discard, os.Stderr
+		if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			o.progress = os.Stderr
+		}
+		return o.run(ctx, stdout)
+	}
+}
+
+func (o reviewOptions) run(ctx context.Context, stdout io.Writer) (err error) {
+	config, err := backtestConfig(o.configFile)
+	if err != nil {
+		return err
+	}
+	plans, err := o.loadPlans(config)
+	if err != nil {
+		return err
+	}
+	past, err := o.open(config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, past.Close()) }()
+	span, err := o.span(ctx, past)
+	if err != nil {
+		return err
+	}
+	test, err := o.newBacktest(config, config.Rules, span)
+	if err != nil {
+		return err
+	}
+	if test.measurer, err = rules.NewMeasurer(config.Pools, span.to.Sub(span.from)); err != nil {
+		return err
+	}
+	if err := test.run(ctx, past); err != nil {
+		return err
+	}
+	return o.write(stdout, o.review(test, plans, past))
+}
+
+// loadPlans are those of the configuration and of --plan.
+func (o reviewOptions) loadPlans(c *Config) ([]*planFile, error) {
+	files, err := findPlans(filepath.Dir(o.configFile), c.Plans)
+	if err != nil {
+		return nil, err
+	}
+	return loadPlans(append(files, o.plans...))
+}
+
+// review is what the run comes to.
+func (o reviewOptions) review(test *backtest, plans []*planFile, past pastSource) *review.Review {
+	report := test.report()
+	test.measurer.Finish()
+	in := review.Input{From: report.From, To: report.To, Source: past.name(), Slots: map[string][]sizing.Slot{}}
+	for _, pool := range test.measurer.Pools() {
+		in.Slots[pool] = test.measurer.Slots(pool)
+	}
+	for i := range report.Alerts {
+		in.Incidents = append(in.Incidents, newIncident(&report.Alerts[i]))
+	}
+	in.Notes, in.Learning = test.faults(), test.learning()
+	for _, p := range plans {
+		slots := in.Slots[p.Pool]
+		if p.Pool == "" && len(in.Slots) == 1 {
+			for _, only := range in.Slots {
+				slots = only
+			}
+		}
+		in.Plans = append(in.Plans, sizing.Reevaluate(p.Plan, p.config(), sizing.Evidence{
+			From: report.From, To: report.To, Slots: slots,
+			CallsPerSession: sizing.Estimate{Problem: "a review reads no sessions"},
+		}))
+	}
+	return review.New(in)
+}
+
+func newIncident(a *backtestAlert) review.Incident {
+	i := review.Incident{
+		Alert: a.Name, Severity: a.Severity, Pool: a.Labels["pool"], About: a.about(), ActiveAt: a.ActiveAt, FiredAt: a.FiredAt,
+		ResolvedAt: a.ResolvedAt, Cause: a.Evidence.Cause, LeadSeconds: a.LeadSeconds, Summary: a.summary, Cost: a.Evidence.Cost,
+	}
+	if i.Summary == "" {
+		i.Summary = a.Evidence.Seen
+	}
+	i.Cause = strings.ReplaceAll(i.Cause, "_", " ")
+	return i
+}
+
+func (o reviewOptions) write(stdout io.Writer, r *review.Review) error {
+	switch o.output {
+	case "json":
+		return r.WriteJSON(stdout)
+	case "html":
+		return r.WriteHTML(stdout)
+	default:
+		return r.WriteMarkdown(stdout)
+	}
+}
+
+// measure gives a page to what measures the period, where something does.
+func (t *backtest) measure(r *collector.Round) {
+	if t.measurer == nil || r.Time.Before(t.span.from.Add(-sizing.SlotLength)) {
+		return
+	}
+	t.measurer.Observe(r)
+}
+
+// learning says which detectors could not judge yet at the end.
+func (t *backtest) learning() []string {
+	var all []string
+	for _, d := range t.variants[0].engine.Detectors() {
+		if d.Phase == rules.PhaseLearning {
+			all = append(all, fmt.Sprintf("%s of pool %s: %s", d.Alert, d.Labels["pool"], d.Text))
+		}
+	}
+	return all
+}
