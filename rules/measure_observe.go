@@ -10,13 +10,13 @@ import (
 // Observe takes one page instead of reading it from history: what replays a
 // history anyway measures it on the way. Pages come in the order of time, and a
 // Measurer is fed either so or by Read. A slot is measured once a page comes that
-// was scraped after its end; Finish measures the last.
+// was scraped after its end; Finish measures the last. Sessions are not among it.
 func (m *Measurer) Observe(r *collector.Round) {
 	if m.upTo.IsZero() {
 		m.upTo = r.Time.Truncate(sizing.SlotLength)
 	}
 	for end := m.upTo.Add(sizing.SlotLength); r.Time.After(end); end = m.upTo.Add(sizing.SlotLength) {
-		m.measure(end)
+		m.measure(end, nil)
 		m.upTo = end
 	}
 	t := m.engine.addTarget(r.Target)
@@ -33,7 +33,7 @@ func (m *Measurer) Observe(r *collector.Round) {
 // Finish measures the slot under way, of which only a part may have been seen.
 func (m *Measurer) Finish() {
 	if !m.upTo.IsZero() {
-		m.measure(m.upTo.Add(sizing.SlotLength))
+		m.measure(m.upTo.Add(sizing.SlotLength), nil)
 		m.upTo = m.upTo.Add(sizing.SlotLength)
 	}
 }

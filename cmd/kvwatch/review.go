@@ -108,7 +108,6 @@ func (o reviewOptions) review(test *backtest, plans []*planFile, past pastSource
 		}
 		in.Plans = append(in.Plans, sizing.Reevaluate(p.Plan, p.config(), sizing.Evidence{
 			From: report.From, To: report.To, Slots: slots,
-			CallsPerSession: sizing.Estimate{Problem: "a review reads no sessions"},
 		}))
 	}
 	return review.New(in)
