@@ -414,6 +414,21 @@ func shapesOfTheTable(t *testing.T, server *postgres) {
 			warning: "there is no completionStartTime, session_id, model, model_group, model_id, api_base, status, cache_hit",
 			want:    Call{PromptTokens: 100, OutputTokens: 10},
 		},
+		// Seen on LiteLLM 1.106.12: columns are read by their names, more are no error.
+		"two columns more": {
+			sql: `CREATE TABLE "LiteLLM_SpendLogs" (billing_agent_id text, request_id text PRIMARY KEY, litellm_call_id text, "startTime" timestamp(3), "endTime" timestamp(3), prompt_tokens int, completion_tokens int, metadata jsonb); CREATE INDEX ON "LiteLLM_SpendLogs" ("startTime");` +
+				row + `prompt_tokens, completion_tokens, metadata, billing_agent_id, litellm_call_id) VALUES ('a', '2026-11-29 20:00:00', '2026-11-29 20:00:01', 100, 10, '` + hit + `', 'b', 'c')`,
+			warning: "there is no completionStartTime, session_id, model, model_group, model_id, api_base, status, cache_hit",
+			want:    Call{PromptTokens: 100, OutputTokens: 10, CachedTokens: 64, CachedKnown: true},
+		},
+		// Seen on LiteLLM 1.102: what was written to the cache stands beside what
+		// came from it, and is none of it.
+		"tokens written to the cache": {
+			sql: `CREATE TABLE "LiteLLM_SpendLogs" (request_id text PRIMARY KEY, "startTime" timestamp(3), "endTime" timestamp(3), prompt_tokens int, completion_tokens int, metadata jsonb); CREATE INDEX ON "LiteLLM_SpendLogs" ("startTime");` +
+				row + `prompt_tokens, completion_tokens, metadata) VALUES ('a', '2026-11-29 20:00:00', '2026-11-29 20:00:01', 100, 10, '{"usage_object": {"prompt_tokens_details": {"cached_tokens": 64, "created_cache_tokens": 32}}}')`,
+			warning: "there is no completionStartTime, session_id, model, model_group, model_id, api_base, status, cache_hit",
+			want:    Call{PromptTokens: 100, OutputTokens: 10, CachedTokens: 64, CachedKnown: true},
+		},
 		"partitions": {
 			sql: `CREATE TABLE "LiteLLM_SpendLogs" (request_id text, "startTime" timestamp(3), "endTime" timestamp(3), prompt_tokens int, completion_tokens int, metadata jsonb, PRIMARY KEY (request_id, "startTime")) PARTITION BY RANGE ("startTime");` +
 				`CREATE TABLE old PARTITION OF "LiteLLM_SpendLogs" FOR VALUES FROM ('2026-11-28') TO ('2026-11-29'); CREATE TABLE today PARTITION OF "LiteLLM_SpendLogs" FOR VALUES FROM ('2026-11-29') TO ('2026-11-30'); CREATE INDEX ON "LiteLLM_SpendLogs" ("startTime", request_id);` +

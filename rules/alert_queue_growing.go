@@ -134,8 +134,8 @@ func (d queueGrowing) tell(w PoolWindow, v *Verdict, q queue) {
 		slopeText = fmt.Sprintf(", %+.1f per minute", q.slope*60)
 	}
 	v.Evidence = Evidence{
-		Seen: fmt.Sprintf("%s waiting for capacity%s; %s. By engine: %s.",
-			plural(int(v.Value), "request"), slopeText, drainText, w.byEngine(func(e EngineWindow) (string, bool) {
+		Seen: fmt.Sprintf("%s waiting for capacity%s; %s; %s. By engine: %s.",
+			plural(int(v.Value), "request"), slopeText, drainText, w.queueAgeText(EngineWindow.waitingAt), w.byEngine(func(e EngineWindow) (string, bool) {
 				n, ok := e.waitingForCapacity()
 				return amount(n), ok
 			})),

@@ -304,3 +304,33 @@ func TestDeferredQueueGrows(t *testing.T) {
 	step = 0.5
 	f.fires("QueueGrowing", SeverityWarning, 15*time.Minute, "bound by deferred", "none waiting for capacity")
 }
+
+// The report is kaito-project/kaito#2216: how long does the head of the queue wait?
+func TestQueueTellsItsAge(t *testing.T) {
+	t.Parallel()
+	f := newPlainFleet(t, 2, Options{})
+	waiting, step := 0.0, 0.0
+	f.set = func(i int, p *page) {
+		n := 0.0
+		if i == 0 { // the other engine's queue stays empty
+			waiting += step
+			n = waiting
+		}
+		p.gauges(4, n, 0.4)
+	}
+	f.quiet("QueueGrowing", 15*time.Minute)
+	step = 1
+	after := f.fires("QueueGrowing", SeverityWarning, 9*time.Minute)
+	age := func(want string) {
+		t.Helper()
+		for _, a := range f.engine.Alerts() {
+			if a.Name == "QueueGrowing" && strings.Contains(a.Evidence.Seen, want) {
+				return
+			}
+		}
+		t.Errorf("it does not say %q: %+v", want, f.engine.Alerts())
+	}
+	age("the queue was last empty " + spell(after.Round(time.Minute)) + " ago, so none waits for longer")
+	f.run(12 * time.Minute)
+	age("the queue was not empty for 10 min or longer")
+}

@@ -361,3 +361,35 @@ func TestRealGauges(t *testing.T) {
 		t.Errorf("the overhead's reason is %q", overhead)
 	}
 }
+
+// Seen on real engines: the tokens that the clients were told of as cached are
+// those that the engines count as cached. A call that begins in one phase and
+// gets its first token in the next makes the phases differ a little.
+func TestRealClientsAndEnginesAgree(t *testing.T) {
+	t.Parallel()
+	e := replayReal(t, Options{}, func(*Engine, time.Time) {})
+	truth, _ := realTruth(t)
+	phases := readLines[phase](t, "phases.jsonl")
+	var told, counted float64
+	for i, p := range phases[:len(phases)-1] {
+		from, to := p.at().UnixMilli(), phases[i+1].at().UnixMilli()
+		var engines, clients float64
+		for _, tg := range e.targets {
+			for _, u := range tg.units {
+				if u.engine != "" {
+					engines += unitWindow{ms: to - 1, unit: u}.IncreaseIn(totalCached, from-1, to-1)
+				}
+			}
+		}
+		if of := truth[p.Phase]; of != nil {
+			clients = of[0][0] + of[1][0] + of[2][0]
+		}
+		told, counted = told+clients, counted+engines
+		if math.Abs(engines-clients) > 0.02*clients {
+			t.Errorf("%s: the engines count %g cached tokens, the clients %g", p.Phase, engines, clients)
+		}
+	}
+	if told < 4e6 || math.Abs(counted-told) > 0.003*told {
+		t.Errorf("in all the engines count %g cached tokens, the clients %g", counted, told)
+	}
+}
