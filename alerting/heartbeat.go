@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	commoncfg "github.com/prometheus/common/config"
 
@@ -42,14 +41,7 @@ func (s *heartbeatSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	default:
 		return errors.New("method must be GET, HEAD or POST")
 	}
-	switch {
-	case (s.URL == "") == (s.URLFile == ""):
-		return errors.New("give either url or url_file")
-	case s.URL != "":
-		return checkAddress("url", string(s.URL))
-	default:
-		return nil
-	}
+	return checkURL(string(s.URL), s.URLFile)
 }
 
 // traits: the end of Watchdog is told by silence alone.
@@ -79,14 +71,11 @@ func (h *heartbeat) Notify(ctx context.Context, n Notification) (retry bool, err
 	if n.Status() != rules.StateFiring {
 		return false, nil
 	}
-	address, err := secretFrom("url_file", string(h.settings.URL), h.settings.URLFile)
+	address, err := addressFrom("url_file", string(h.settings.URL), h.settings.URLFile)
 	if err != nil {
 		return false, err
 	}
-	if err := checkAddress("url_file", address); err != nil {
-		return false, err
-	}
-	req, err := http.NewRequestWithContext(ctx, h.settings.Method, strings.TrimSpace(address), http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, h.settings.Method, address, http.NoBody)
 	if err != nil {
 		return false, fmt.Errorf("the address: %w", withoutURL(err))
 	}

@@ -94,15 +94,12 @@ type slackWebhook struct {
 
 // Notify posts one message with everything in it.
 func (w *slackWebhook) Notify(ctx context.Context, n Notification) (retry bool, err error) {
-	address, err := secretFrom("api_url_file", string(w.settings.APIURL), w.settings.APIURLFile)
+	address, err := addressFrom("api_url_file", string(w.settings.APIURL), w.settings.APIURLFile)
 	if err != nil {
 		return false, err
 	}
-	if err := checkAddress("api_url_file", address); err != nil {
-		return false, err
-	}
 	no := false
-	retry, err = postJSON(ctx, w.client, strings.TrimSpace(address), slack.WebhookMessage{
+	retry, err = postJSON(ctx, w.client, address, slack.WebhookMessage{
 		Channel:     w.settings.Channel,
 		Text:        slackFallback(n),
 		Blocks:      &slack.Blocks{BlockSet: slackWhole(n)},

@@ -113,6 +113,29 @@ func checkAddress(key, address string) error {
 	return nil
 }
 
+// checkURL says whether exactly one of url and url_file is given, and whether
+// the first can be asked.
+func checkURL(address, file string) error {
+	switch {
+	case (address == "") == (file == ""):
+		return errors.New("give either url or url_file")
+	case address != "":
+		return checkAddress("url", address)
+	default:
+		return nil
+	}
+}
+
+// addressFrom returns an address of the settings as secretFrom does, checked:
+// one from a file may be wrong only now.
+func addressFrom(key, text, file string) (string, error) {
+	address, err := secretFrom(key, text, file)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(address), checkAddress(key, address)
+}
+
 // secretFrom returns a secret of the settings: the text itself, or what its
 // file holds now, so that a secret can change while the daemon runs.
 func secretFrom(key, text, file string) (string, error) {

@@ -2,7 +2,6 @@ package alerting
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -43,14 +42,7 @@ func (s *webhookSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	if err := unmarshal((*plain)(s)); err != nil {
 		return err
 	}
-	switch {
-	case (s.URL == "") == (s.URLFile == ""):
-		return errors.New("give either url or url_file")
-	case s.URL != "":
-		return checkAddress("url", string(s.URL))
-	default:
-		return nil
-	}
+	return checkURL(string(s.URL), s.URLFile)
 }
 
 func (s *webhookSettings) traits() traits { return traits{sendResolved: s.SendResolved} }
@@ -76,11 +68,8 @@ type webhook struct {
 
 // Notify posts one notification.
 func (w *webhook) Notify(ctx context.Context, n Notification) (retry bool, err error) {
-	address, err := secretFrom("url_file", string(w.settings.URL), w.settings.URLFile)
+	address, err := addressFrom("url_file", string(w.settings.URL), w.settings.URLFile)
 	if err != nil {
-		return false, err
-	}
-	if err := checkAddress("url_file", address); err != nil {
 		return false, err
 	}
 	if w.settings.Timeout > 0 {
@@ -88,7 +77,7 @@ func (w *webhook) Notify(ctx context.Context, n Notification) (retry bool, err e
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.settings.Timeout))
 		defer cancel()
 	}
-	return postJSON(ctx, w.client, strings.TrimSpace(address), newWebhookPayload(n, w.settings.MaxAlerts), n.Now)
+	return postJSON(ctx, w.client, address, newWebhookPayload(n, w.settings.MaxAlerts), n.Now)
 }
 
 // webhookPayload is what Alertmanager's webhook receiver posts. The order of

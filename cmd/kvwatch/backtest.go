@@ -94,22 +94,32 @@ type backtestOptions struct {
 func backtestCommand(app *kingpin.Application) (string, action) {
 	cmd := app.Command("backtest", "Runs the configured rules over recorded history: every alert that would have fired, when, why, and how long before the queue.")
 	var o backtestOptions
-	cmd.Flag("storage.path", "Folder of a time series database, kvwatch's own or that of a Prometheus which scraped the engines; it is only read.").StringVar(&o.storage)
-	cmd.Flag("recording", "Directory or archive of a recording.").StringVar(&o.recording)
-	cmd.Flag("prometheus.url", "Address of a Prometheus-compatible server. Where the configuration has it in prometheus_sources, with that entry's credentials and settings.").StringVar(&o.server)
+	o.addPeriodFlags(cmd)
 	cmd.Flag("config.file", "Configuration file, of which global, pools, rules and prometheus_sources count. Default: none, all rules as they are.").StringVar(&o.configFile)
 	cmd.Flag("set", "Change of one setting, as in PrefixCacheCollapse.resolve_prompts=64; the rules run without it too, and both are compared. Repeatable.").StringsVar(&o.sets)
-	cmd.Flag("from", "Where to begin: RFC 3339, Unix time, or how long ago (30d). Default: all there is; of a server one day.").StringVar(&o.from)
-	cmd.Flag("to", "Where to end, in the same forms.").StringVar(&o.to)
-	cmd.Flag("spend-logs", "LiteLLM's table of calls of the same time, exported as CSV with its header (.csv, .csv.zst, .csv.gz), for what rests on sessions.").StringVar(&o.spendLogs)
 	cmd.Flag("evaluation-interval", "Time between two evaluations. Default: the configuration's, and for more than two days at least the scrape interval.").DurationVar(&o.interval)
 	cmd.Flag("output", "Form of the result: text, json or html.").Default("text").EnumVar(&o.output, "text", "json", "html")
 	return cmd.FullCommand(), func(ctx context.Context, stdout io.Writer) error {
-		o.now, o.progress, o.notes = time.Now(), io.Discard, os.Stderr
-		if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			o.progress = os.Stderr
-		}
+		o.begin()
 		return o.run(ctx, stdout)
+	}
+}
+
+// addPeriodFlags adds the flags that say which recorded period is read.
+func (o *backtestOptions) addPeriodFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("storage.path", "Folder of a time series database, kvwatch's own or that of a Prometheus which scraped the engines; it is only read.").StringVar(&o.storage)
+	cmd.Flag("recording", "Directory or archive of a recording.").StringVar(&o.recording)
+	cmd.Flag("prometheus.url", "Address of a Prometheus-compatible server. Where the configuration has it in prometheus_sources, with that entry's credentials and settings.").StringVar(&o.server)
+	cmd.Flag("from", "Where to begin: RFC 3339, Unix time, or how long ago (30d). Default: all there is; of a server one day.").StringVar(&o.from)
+	cmd.Flag("to", "Where to end, in the same forms.").StringVar(&o.to)
+	cmd.Flag("spend-logs", "LiteLLM's table of calls of the same time, exported as CSV with its header (.csv, .csv.zst, .csv.gz), for what rests on sessions.").StringVar(&o.spendLogs)
+}
+
+// begin sets the time, and where progress and notes go.
+func (o *backtestOptions) begin() {
+	o.now, o.progress, o.notes = time.Now(), io.Discard, os.Stderr
+	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		o.progress = os.Stderr
 	}
 }
 

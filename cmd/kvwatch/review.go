@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 
@@ -29,20 +27,12 @@ type reviewOptions struct {
 func reviewCommand(app *kingpin.Application) (string, action) {
 	cmd := app.Command("review", "Writes the capacity review of a recorded period: demand and its peaks, the cache and each incident with what it cost, memory and queues, plans against what was measured, and how far the record can be trusted.")
 	var o reviewOptions
-	cmd.Flag("storage.path", "Folder of a time series database, kvwatch's own or that of a Prometheus which scraped the engines; it is only read.").StringVar(&o.storage)
-	cmd.Flag("recording", "Directory or archive of a recording.").StringVar(&o.recording)
-	cmd.Flag("prometheus.url", "Address of a Prometheus-compatible server.").StringVar(&o.server)
+	o.addPeriodFlags(cmd)
 	cmd.Flag("config.file", "Configuration file, of which global, pools, rules, plans and prometheus_sources count. Default: none, all rules as they are.").StringVar(&o.configFile)
 	cmd.Flag("plan", "Sizing plan to hold against the period, beside those of the configuration. Repeatable.").StringsVar(&o.plans)
-	cmd.Flag("from", "Where to begin: RFC 3339, Unix time, or how long ago (30d). Default: all there is; of a server one day.").StringVar(&o.from)
-	cmd.Flag("to", "Where to end, in the same forms.").StringVar(&o.to)
-	cmd.Flag("spend-logs", "LiteLLM's table of calls of the same time, exported as CSV with its header (.csv, .csv.zst, .csv.gz), for alerts that rest on sessions.").StringVar(&o.spendLogs)
 	cmd.Flag("output", "Form of the result: md, html (a page that needs nothing beside itself) or json.").Default("md").EnumVar(&o.output, "md", "html", "json")
 	return cmd.FullCommand(), func(ctx context.Context, stdout io.Writer) error {
-		o.now, o.progress, o.notes = time.Now(), io.Discard, os.Stderr
-		if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			o.progress = os.Stderr
-		}
+		o.begin()
 		return o.run(ctx, stdout)
 	}
 }
