@@ -1,6 +1,7 @@
 // Command fleetsim serves metrics pages to try kvwatch on: those of a simulated
 // fleet of vLLM engines behind a LiteLLM gateway, or those of a recording, in
-// its own time order.
+// its own time order. Its engines answer chat completions as well, so that a
+// real gateway or load generator can be pointed at them.
 package main
 
 import (
@@ -61,6 +62,7 @@ func serveCommand(app *kingpin.Application) (string, action) {
 	cmd.Flag("sessions", "Sessions under way at once, over all engines; a large fleet wants a few for each. 90, or the rate of the profile, when left out.").
 		IntVar(&config.Workload.Sessions)
 	cmd.Flag("users", "Number of people, each with a key of its own.").Default("8").IntVar(&config.Users)
+	cmd.Flag("quiet", "Without sessions of its own: the engines wait for requests from outside, at /v1/chat/completions.").BoolVar(&config.Quiet)
 	cmd.Flag("seed", "Equal seeds give equal runs.").Default("1").Uint64Var(&config.Seed)
 	cmd.Flag("scenario", "What happens: "+strings.Join(scenarioNames(), ", ")+".").
 		Default("demo").EnumVar(&config.Scenario, scenarioNames()...)

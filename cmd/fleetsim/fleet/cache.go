@@ -66,6 +66,8 @@ type hold struct {
 type lease struct {
 	sharedTokens int
 	shared, own  hold
+	// blocks are those of a sequence from outside, which holds nothing else.
+	blocks *blockLease
 }
 
 func newCache(blocks, blockSize int) *cache {
@@ -105,12 +107,17 @@ type prompt struct {
 	// edits are the session's rewrites so far: each is how many tokens of its
 	// own context the rewrite left as they were.
 	edits []int
+	// blocks are those of a text from outside, of which nothing else is known.
+	blocks blockHashes
 }
 
 // acquire pins what is cached of a prompt for a lease and returns how many of
 // its tokens need not be computed. It pins nothing and returns false when the
 // whole prompt does not fit beside what is pinned, with reserve blocks to spare.
 func (c *cache) acquire(l *lease, want prompt, reserve int) (hit int, ok bool) {
+	if want.blocks != nil {
+		return c.acquireBlocks(l, want, reserve)
+	}
 	front, back := c.lookUp(want.shared), c.lookUp(want.own)
 	hitShared := c.hittable(front, min(want.sharedTokens, want.tokens-1))
 	hitOwn := 0
@@ -237,6 +244,9 @@ func (c *cache) forget(p *prefix) {
 // grow makes room for a sequence of so many tokens. False means that no block
 // is left: somebody has to be preempted.
 func (c *cache) grow(l *lease, tokens int, now time.Duration) bool {
+	if l.blocks != nil {
+		return c.growBlocks(l.blocks, tokens, now)
+	}
 	return c.growHold(&l.shared, min(tokens, l.sharedTokens), now) &&
 		c.growHold(&l.own, max(0, tokens-l.sharedTokens), now)
 }
@@ -261,6 +271,9 @@ func (c *cache) growHold(h *hold, tokens int, now time.Duration) bool {
 // missing is how many blocks a sequence of so many tokens needs beyond those
 // that it holds.
 func (c *cache) missing(l *lease, tokens int) int {
+	if l.blocks != nil {
+		return c.missingBlocks(l.blocks, tokens)
+	}
 	return c.missingHold(&l.shared, min(tokens, l.sharedTokens)) + c.missingHold(&l.own, max(0, tokens-l.sharedTokens))
 }
 
@@ -305,6 +318,11 @@ func (c *cache) evict() {
 
 // release gives back all that a sequence held; full blocks stay cached.
 func (c *cache) release(l *lease, now time.Duration) {
+	if l.blocks != nil {
+		c.releaseBlocks(l.blocks, now)
+		l.blocks = nil
+		return
+	}
 	c.releaseHold(&l.own, now)
 	c.releaseHold(&l.shared, now)
 }

@@ -70,7 +70,10 @@ func (c *call) happen(what occasion, stamp uint64) {
 	}
 }
 
-// finished is told by an engine that the last token has left.
+// answering notes when the first token left.
+func (c *call) answering() { c.firstToken = c.fleet.now }
+
+// finished passes the end of an answer on to the gateway.
 func (c *call) finished() {
 	c.held = false
 	if c.over {
@@ -80,7 +83,7 @@ func (c *call) finished() {
 	c.fleet.queue.at(c.fleet.now+perAnswer, c, occasionAnswered, c.stamp)
 }
 
-// lostBy is told by an engine that went down with the request.
+// lostBy passes on to the gateway that an engine went down with the request.
 func (c *call) lostBy(*engine) {
 	c.held = false
 	if c.over {
@@ -90,8 +93,7 @@ func (c *call) lostBy(*engine) {
 	c.fleet.queue.at(c.fleet.now, c, occasionLost, c.stamp)
 }
 
-// released is told by an engine that has dropped the request of a client that
-// is gone.
+// released is the end of a request whose client is gone.
 func (c *call) released() {
 	c.held = false
 	c.letGo()

@@ -71,7 +71,19 @@ type request struct {
 	lease     lease
 
 	// call is told of the first token and of the end.
-	call *call
+	call caller
+}
+
+// caller has sent an engine a request.
+type caller interface {
+	// answering is told that the first token has left, finished that the last
+	// one has.
+	answering()
+	finished()
+	// lostBy is told by an engine that went down with the request, released by
+	// one that has dropped it because its client is gone.
+	lostBy(e *engine)
+	released()
 }
 
 // target is how many tokens must be computed before the next one is sampled.
@@ -349,7 +361,7 @@ func (e *engine) first(r *request) {
 	e.truth.PromptTokens += uint64(r.prompt.tokens)
 	e.truth.CachedTokens += uint64(r.cached)
 	e.metrics.firstToken(r)
-	r.call.firstToken = e.fleet.now
+	r.call.answering()
 }
 
 // finish lets go of a request that has all of its tokens.

@@ -229,9 +229,6 @@ func (m *engineMetrics) finished(r *request) {
 	m.httpDurationFine.observe((now - r.arrived).Seconds())
 }
 
-// bytesPerToken is the usual size of a token in a JSON body.
-const bytesPerToken = 4
-
 // evicted books the residency of a hundredth of the evicted blocks.
 func (m *engineMetrics) evicted(p *prefix, blocks int) {
 	if n := m.sample(blocks); n > 0 {

@@ -77,6 +77,8 @@ type Config struct {
 	Tides Tides
 	// Standby is how many engines more a scenario may add.
 	Standby int
+	// Quiet leaves out all sessions: only requests from outside come.
+	Quiet bool
 	// Observe is told of each call at its end. It must not call the Fleet.
 	Observe func(CallRecord)
 }
@@ -115,6 +117,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Workload = c.Workload.withDefaults(workload)
 	if c.Chat.SessionsPerHour > 0 {
 		c.Chat = c.Chat.withDefaults(chatWorkload())
+	}
+	if c.Quiet {
+		c.Workload.Sessions, c.Workload.SessionsPerHour, c.Chat.SessionsPerHour = 0, 0, 0
 	}
 	if c.WarmUp == 0 {
 		c.WarmUp = 10 * time.Minute
@@ -167,6 +172,10 @@ type Fleet struct {
 	longest       int
 	spareCalls    []*call
 	spareSessions []*session
+	// guests are the requests from outside that wait for their answers; those
+	// that come meanwhile are taken from arriving by Run.
+	guests   []*guest
+	arriving chan *guest
 	// singleSteps simulates every step of the engines on its own; tests hold
 	// leaps against it.
 	singleSteps bool
@@ -191,7 +200,7 @@ func newFleet(config Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{config: config, now: min(0, -config.WarmUp), conditions: usualConditions()}
+	f := &Fleet{config: config, now: min(0, -config.WarmUp), conditions: usualConditions(), arriving: make(chan *guest)}
 	f.longest = min(config.Hardware.MaxModelLen, (config.Hardware.KVBlocks-1)*config.Hardware.BlockSize)
 	if f.vllm, err = readShape(vllmShape); err != nil {
 		return nil, err
@@ -259,6 +268,7 @@ func (f *Fleet) Step(until time.Duration) {
 		next.who.happen(next.what, next.stamp)
 	}
 	f.now = max(f.now, until)
+	f.watch()
 }
 
 // happen is what events do to the fleet as a whole.

@@ -12,8 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// tickEvery is how often Run lets simulated time catch up with the clock.
-const tickEvery = 50 * time.Millisecond
+// Run lets simulated time catch up with the clock so often: seldom, and so often
+// that its clients see each token at its time while somebody waits for an
+// answer.
+const (
+	tickEvery      = 50 * time.Millisecond
+	tickWithGuests = 2 * time.Millisecond
+)
 
 // EngineVersion is what the engines say of themselves.
 const EngineVersion = "0.32.0"
@@ -21,9 +26,10 @@ const EngineVersion = "0.32.0"
 // contentType is what both servers send with their pages.
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// Handler serves engine i: its page under /metrics, its version under /version
-// and its health under /health. While the engine is down, connections are cut
-// without an answer.
+// Handler serves engine i: its page under /metrics, its version under /version,
+// its health under /health, and its model under /v1/models and
+// /v1/chat/completions. While the engine is down, connections are cut without
+// an answer.
 func (f *Fleet) Handler(i int) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
@@ -34,6 +40,8 @@ func (f *Fleet) Handler(i int) http.Handler {
 		fmt.Fprintf(w, `{"version":%q}`, EngineVersion)
 	})
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /v1/models", f.serveModels)
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { f.serveChat(i, w, r) })
 	return mux
 }
 
@@ -62,20 +70,34 @@ func servePage(w http.ResponseWriter, write func(*bytes.Buffer) error) {
 }
 
 // Run drives Step from the wall clock, speed simulated seconds a second from
-// where the simulation is now, until ctx ends.
+// where the simulation is now, until ctx ends. Requests from outside are taken
+// while it runs.
 func (f *Fleet) Run(ctx context.Context, speed float64) error {
 	if speed <= 0 {
 		return fmt.Errorf("speed %g: must be positive", speed)
 	}
-	ticker := time.NewTicker(tickEvery)
-	defer ticker.Stop()
 	began, from := time.Now(), f.Truth().Now
+	catchUp := func(now time.Time) { f.Step(from + time.Duration(float64(now.Sub(began))*speed)) }
+	every := tickEvery
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case g := <-f.arriving:
+			catchUp(time.Now())
+			f.receive(g)
 		case now := <-ticker.C:
-			f.Step(from + time.Duration(float64(now.Sub(began))*speed))
+			catchUp(now)
+		}
+		wanted := tickEvery
+		if f.hosts() {
+			wanted = tickWithGuests
+		}
+		if wanted != every {
+			every = wanted
+			ticker.Reset(every)
 		}
 	}
 }
