@@ -77,7 +77,8 @@ type Dispatcher struct {
 
 	// mu protects what follows. It is never held over a request or a write to disk.
 	mu             sync.Mutex
-	tree           *node // nil: nobody is told
+	ways           ways
+	unheard        map[string]bool // by key: alerts about a receiver of which no other can be told
 	resolveTimeout time.Duration
 	alertmanagers  []*AlertmanagerConfig
 	calendar       calendar
@@ -106,6 +107,7 @@ func New(o Options) (*Dispatcher, error) {
 		wake:                 make(chan struct{}, 1),
 		pushes:               pushes{peers: map[string]*peer{}},
 		alertmanagersChanged: make(chan struct{}, 1),
+		unheard:              map[string]bool{},
 		firing:               map[string]held{},
 		groups:               map[string]*group{},
 		senders:              map[string]*sender{},
@@ -149,7 +151,7 @@ func (d *Dispatcher) restore() {
 			continue
 		}
 		for _, a := range last.Alerts {
-			for _, n := range d.tree.takers(a.Labels) {
+			for _, n := range slices.Concat(d.ways.of(a.Labels)...) {
 				if n.groupKey(n.groupLabels(a.Labels)) != e.Group {
 					continue
 				}

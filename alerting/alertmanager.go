@@ -59,6 +59,29 @@ func (p *pushes) now() []rules.Alert {
 	return out
 }
 
+// status says how the requests to each Alertmanager go.
+func (p *pushes) status() []rules.ReceiverHealth {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []rules.ReceiverHealth
+	for address, to := range p.peers {
+		out = append(out, to.health.status(pushedTo, address, nil))
+	}
+	return out
+}
+
+// audible says that an Alertmanager takes alerts.
+func (p *pushes) audible() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, to := range p.peers {
+		if !to.health.failing() {
+			return true
+		}
+	}
+	return false
+}
+
 // pushed is what a peer was last told of an alert.
 type pushed struct {
 	at    time.Time
@@ -66,7 +89,7 @@ type pushed struct {
 	fired time.Time
 }
 
-// peer is one Alertmanager. Only its own goroutine uses what is not wake.
+// peer is one Alertmanager. Only its own goroutine uses what is not wake or health.
 type peer struct {
 	d       *Dispatcher
 	config  *AlertmanagerConfig
@@ -76,6 +99,8 @@ type peer struct {
 	relabel []*relabel.Config
 	wake    chan struct{}
 	stop    context.CancelFunc
+
+	health health // which others read
 
 	told      map[string]pushed
 	failures  int
@@ -115,7 +140,7 @@ func (p *peer) push(ctx context.Context, now time.Time) time.Duration {
 			if retry {
 				return p.pause(now, err)
 			}
-			p.note(len(body), err)
+			p.note(len(body), now, err)
 		}
 		for _, a := range batch {
 			p.told[a.Key()] = pushed{at: now, state: a.State, fired: a.FiredAt}
@@ -129,18 +154,21 @@ func (p *peer) pause(now time.Time, err error) time.Duration {
 	p.failures++
 	pause := backoff(p.failures, p.d.jitter())
 	p.notBefore = now.Add(pause)
+	p.health.failed(pushedTo, now, true, err)
 	p.d.metrics.count(pushedTo, outcomeRetried)
 	p.d.logger.Warn("An Alertmanager does not take alerts; they are pushed again", "alertmanager", p.address, "failures", p.failures, "pause", pause, "err", err)
 	return pause
 }
 
 // note notes that alerts arrived, or were refused for good.
-func (p *peer) note(alerts int, err error) {
+func (p *peer) note(alerts int, now time.Time, err error) {
 	p.failures, p.notBefore = 0, time.Time{}
 	if err == nil {
+		p.health.arrived(pushedTo)
 		p.d.metrics.count(pushedTo, outcomeSuccess)
 		return
 	}
+	p.health.failed(pushedTo, now, false, err)
 	p.d.metrics.count(pushedTo, outcomeFailed)
 	p.d.logger.Error("An Alertmanager refused alerts; they are pushed again in a while", "alertmanager", p.address, "alerts", alerts, "err", err)
 }

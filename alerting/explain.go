@@ -15,6 +15,8 @@ type Way struct {
 	Route, Group string
 	// GroupWait, GroupInterval, RepeatInterval are those in effect.
 	GroupWait, GroupInterval, RepeatInterval time.Duration
+	// Instead says that it is taken only where those before it fail.
+	Instead bool
 	// Quiet and Active are the route's mute_time_intervals and active_time_intervals.
 	Quiet, Active []string
 }
@@ -23,12 +25,14 @@ type Way struct {
 // alone: what fires or is silenced at the time is not known here.
 func (c Config) Ways(lbls map[string]string) []Way {
 	var out []Way
-	for _, n := range c.tree().takers(lbls) {
-		out = append(out, Way{
-			Receiver: n.receiver, Route: n.key, Group: n.groupKey(n.groupLabels(lbls))[len(n.key)+1:],
-			GroupWait: n.groupWait, GroupInterval: n.groupInterval, RepeatInterval: n.repeatInterval,
-			Quiet: n.muteTimes, Active: n.activeTimes,
-		})
+	for i, step := range c.ways().of(lbls) {
+		for _, n := range step {
+			out = append(out, Way{
+				Receiver: n.receiver, Route: n.key, Group: n.groupKey(n.groupLabels(lbls))[len(n.key)+1:], Instead: i > 0,
+				GroupWait: n.groupWait, GroupInterval: n.groupInterval, RepeatInterval: n.repeatInterval,
+				Quiet: n.muteTimes, Active: n.activeTimes,
+			})
+		}
 	}
 	return out
 }

@@ -136,7 +136,9 @@ func (d *Dispatcher) noteMissing(now time.Time) {
 // none of our business: nobody was told of it. The caller holds mu.
 func (d *Dispatcher) take(a rules.Alert, now time.Time) {
 	firing := a.State == rules.StateFiring
-	for _, n := range d.tree.takers(a.Labels) {
+	takers := d.takers(a, d.groups)
+	d.mindUnheard(a, takers)
+	for _, n := range takers {
 		g := d.groupFor(n, a, firing)
 		if g == nil || !firing && !g.holds(a) {
 			continue
@@ -200,6 +202,8 @@ func (d *Dispatcher) flushGroup(g *group, now time.Time) {
 		if q.reason() != ReasonNone {
 			waiting = true
 			s.enqueue(g.key)
+		} else {
+			s.health.drop(g.key)
 		}
 	}
 	if unknown {
@@ -235,6 +239,7 @@ func (d *Dispatcher) forget(g *group, now time.Time, told map[string]bool, waiti
 	delete(d.groups, g.key)
 	for _, id := range d.receivers[g.node.receiver] {
 		d.log.over(logKey{g.key, id}, now)
+		d.senders[id].health.drop(g.key)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *heartbeatSettings) UnmarshalYAML(unmarshal func(any) error) error {
 }
 
 // traits: the end of Watchdog is told by silence alone.
-func (s *heartbeatSettings) traits() traits { return traits{} }
+func (s *heartbeatSettings) traits() traits { return traits{deaf: true} }
 
 func (s *heartbeatSettings) setDirectory(dir string) {
 	s.URLFile = commoncfg.JoinDir(dir, s.URLFile)

@@ -37,7 +37,7 @@ type Delivery struct {
 	// Integration is receiver/kind/index.
 	Integration string `json:"integration"`
 	// Outcome is success, waiting (nothing went out yet), retried (the last
-	// request failed or is under way) or failed (refused for good).
+	// request failed or is under way, or it waits while others fail) or failed (refused for good).
 	Outcome string `json:"outcome"`
 	// At is when the last request went out; zero before the first.
 	At time.Time `json:"at"`

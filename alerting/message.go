@@ -116,6 +116,7 @@ func place(lbls map[string]string) string {
 	if m := lbls["model_name"]; m != "" && !strings.HasSuffix(lbls["pool"], m) {
 		add("%s", "model_name")
 	}
+	add("receiver %s", "receiver")
 	add("cluster %s", "cluster")
 	return strings.Join(out, ", ")
 }

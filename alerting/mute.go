@@ -62,7 +62,7 @@ func (d *Dispatcher) Muted(lbls map[string]string, now time.Time) Muting {
 // quiet returns the time intervals because of which no route of the alert speaks
 // and when the first of them may again. The caller holds mu.
 func (d *Dispatcher) quiet(lbls map[string]string, now time.Time) (names []string, until time.Time) {
-	for _, n := range d.tree.takers(lbls) {
+	for _, n := range d.takers(rules.Alert{Labels: lbls}, d.groups) {
 		by := d.calendar.mutes(n, now)
 		if len(by) == 0 {
 			return nil, time.Time{}

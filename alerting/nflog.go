@@ -85,7 +85,8 @@ type entry struct {
 	Intent *delivered `json:"intent,omitempty"`
 	// Sent is the last one that arrived.
 	Sent *delivered `json:"sent,omitempty"`
-	// Tried says that a request of this incident went out, arrived or not.
+	// Tried says that a request of this incident went out, arrived or not, or was
+	// due and had to wait.
 	Tried bool `json:"tried,omitempty"`
 	// Sequence counts the requests of this incident that arrived.
 	Sequence int `json:"sequence,omitempty"`

@@ -57,6 +57,8 @@ type traits struct {
 	// edits says that what was sent can be edited, so that a change of the
 	// numbers alone is worth a request.
 	edits bool
+	// deaf says that people learn nothing of what it is told: it takes signs of life.
+	deaf bool
 }
 
 // environment is what the daemon gives to its receivers.

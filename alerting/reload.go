@@ -52,7 +52,7 @@ func (d *Dispatcher) Reload(c Config) error {
 
 // install puts what was built into effect. The caller holds mu.
 func (d *Dispatcher) install(c Config, parts []part) {
-	d.tree, d.resolveTimeout = c.tree(), c.resolveTimeout()
+	d.ways, d.resolveTimeout = c.ways(), c.resolveTimeout()
 	d.calendar, d.inhibitor = newCalendar(c.TimeIntervals), newInhibitor(c.inhibitRules())
 	d.inhibitor.refresh(d.firing)
 	d.alertmanagers = c.Alertmanagers
@@ -78,7 +78,7 @@ func (d *Dispatcher) install(c Config, parts []part) {
 		}
 		s := &sender{
 			id: p.id, name: p.receiver, d: d, receiver: p.built, traits: p.traits,
-			queued: map[string]bool{}, logger: d.logger.With("integration", p.id), wake: make(chan struct{}, 1),
+			queued: map[string]bool{}, unwritten: map[string]bool{}, logger: d.logger.With("integration", p.id), wake: make(chan struct{}, 1),
 		}
 		d.senders[p.id] = s
 		if d.start != nil {
@@ -100,7 +100,7 @@ func (d *Dispatcher) regroup() {
 	d.groups = map[string]*group{}
 	for _, g := range old {
 		for _, h := range g.alerts {
-			for _, n := range d.tree.takers(h.alert.Labels) {
+			for _, n := range d.takers(h.alert, old) {
 				now := d.groupFor(n, h.alert, true)
 				now.alerts[h.alert.Key()] = h
 				now.nextFlush, now.unseen, now.inFlight = g.nextFlush, g.unseen, 0

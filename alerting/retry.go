@@ -34,6 +34,8 @@ type sender struct {
 	d      *Dispatcher
 	wake   chan struct{}
 
+	health health
+
 	// busy is held during a request.
 	busy sync.Mutex
 
@@ -43,6 +45,7 @@ type sender struct {
 	traits    traits
 	queue     []string
 	queued    map[string]bool // what is in queue
+	unwritten map[string]bool // what is in queue and may not be in the log yet
 	failures  int
 	notBefore time.Time
 	stopped   bool
@@ -55,12 +58,13 @@ func (s *sender) replace(r Receiver, t traits) {
 	s.receiver, s.traits = r, t
 	// The new settings may be the cure.
 	s.failures, s.notBefore = 0, time.Time{}
+	s.health.reset()
 }
 
 // stop ends the sender after the request that is under way.
 func (s *sender) stop() {
 	s.mu.Lock()
-	s.stopped, s.queue, s.queued = true, nil, nil
+	s.stopped, s.queue, s.queued, s.unwritten = true, nil, nil, nil
 	s.mu.Unlock()
 	s.poke()
 }
@@ -77,7 +81,7 @@ func (s *sender) enqueue(group string) {
 func (s *sender) push(group string) {
 	if !s.stopped && !s.queued[group] {
 		s.queue = append(s.queue, group)
-		s.queued[group] = true
+		s.queued[group], s.unwritten[group] = true, true
 	}
 }
 
@@ -97,6 +101,7 @@ func (s *sender) take(now time.Time) (group string, ok bool) {
 	}
 	group, s.queue = s.queue[0], s.queue[1:]
 	delete(s.queued, group)
+	delete(s.unwritten, group)
 	return group, true
 }
 
@@ -139,6 +144,33 @@ func (s *sender) drain(ctx context.Context, clock func() time.Time) {
 	for more := true; more && ctx.Err() == nil; {
 		more = s.step(ctx, clock())
 	}
+	s.writeDown(clock())
+}
+
+// writeDown keeps the incidents that wait out a pause in the log, as if they had
+// been tried: one that ends before its turn comes is told all the same, also after
+// a crash.
+func (s *sender) writeDown(now time.Time) {
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	s.mu.Lock()
+	var waiting []string
+	if s.wait(now) > 0 {
+		waiting = sortedNames(s.unwritten)
+		clear(s.unwritten)
+	}
+	s.mu.Unlock()
+	for _, key := range waiting {
+		v, ok := s.d.begin(key, now)
+		if !ok {
+			continue
+		}
+		q := question{now: now, alerts: v.alerts, known: s.d.log.get(logKey{key, s.id}), traits: s.traitsNow(), node: v.node}
+		if reason := q.reason(); reason != ReasonNone && !q.open() {
+			s.d.log.intent(logKey{key, s.id}, v.labels, delivered{At: now, NotifiedAt: now, Reason: reason, Alerts: v.alerts}, true)
+		}
+		s.d.end(key)
+	}
 }
 
 // step tells the next incident that is due, if there is one.
@@ -151,12 +183,15 @@ func (s *sender) step(ctx context.Context, now time.Time) (more bool) {
 	}
 	v, ok := s.d.begin(key, now)
 	if !ok {
+		s.health.drop(key)
 		return true
 	}
 	defer s.d.end(key)
 	q := question{now: now, alerts: v.alerts, known: s.d.log.get(logKey{key, s.id}), traits: s.traitsNow(), node: v.node}
 	if reason := q.reason(); reason != ReasonNone {
 		s.send(ctx, q, v, reason)
+	} else {
+		s.health.drop(key)
 	}
 	return true
 }
@@ -192,6 +227,11 @@ func (s *sender) send(ctx context.Context, q question, v view, reason Reason) {
 		Receiver: s.name, GroupKey: v.key, GroupLabels: v.labels, Reason: reason, Sequence: sequence, Told: told,
 		Alerts: v.alerts, Now: q.now, ExternalURL: s.d.externalURL, Memory: memory{s.d.log, k, q.now},
 	})
+	if err == nil {
+		s.health.arrived(v.key)
+	} else {
+		s.health.failed(v.key, q.now, retry, err)
+	}
 	switch {
 	case err == nil:
 		s.d.log.outcome(k, q.now, nil)

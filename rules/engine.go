@@ -56,6 +56,8 @@ type Engine struct {
 	// plans are the sizing plans by name, prices what their engines cost, by pool.
 	plans  map[string]*plan
 	prices map[string]*EnginePrice
+	// receivers are the integrations that are told of alerts.
+	receivers map[receiverKey]*receiver
 	// remembered holds what the state file knows of pools and watches that
 	// did not appear yet, by name and key.
 	remembered savedState
@@ -118,7 +120,7 @@ func New(o Options) (*Engine, error) {
 		opts: o, logger: o.Logger, fresh: freshFor(o.ScrapeInterval),
 		rules: resolved, conf: slices.Clone(o.Pools), pools: map[string]*pool{},
 		targets: map[targetKey]*target{}, byPointer: map[*collector.Target]*target{},
-		own: map[alertCount]*output{}, plans: map[string]*plan{},
+		own: map[alertCount]*output{}, plans: map[string]*plan{}, receivers: map[receiverKey]*receiver{},
 	}
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
@@ -383,7 +385,8 @@ func (e *Engine) alerts(pending bool) []Alert {
 // allWatches lists all watches in a steady order.
 func (e *Engine) allWatches() []*watch { return e.watchesOver(e.sortedTargets()) }
 
-// watchesOver lists the watches of all pools, of the targets and of the fleet.
+// watchesOver lists the watches of all pools, of the targets, of the
+// fleet, of plans and of receivers.
 func (e *Engine) watchesOver(targets []*target) []*watch {
 	var all []*watch
 	for _, p := range e.sortedPools() {
@@ -398,6 +401,9 @@ func (e *Engine) watchesOver(targets []*target) []*watch {
 	all = append(all, e.fleet...)
 	for _, p := range e.sortedPlans() {
 		all = append(all, p.watches...)
+	}
+	for _, r := range e.sortedReceivers() {
+		all = append(all, r.watches...)
 	}
 	return all
 }

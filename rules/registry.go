@@ -67,19 +67,21 @@ type Alerting struct {
 	// Settings are the detector's own.
 	Settings []Setting
 	// One of these makes the detector: of one pool, engine, gateway or target,
-	// of all that kvwatch watches, or of a sizing plan.
-	Pool    func(s settings) detector[PoolWindow]
-	Engine  func(s settings) detector[EngineWindow]
-	Gateway func(s settings) detector[GatewayWindow]
-	Target  func(s settings) detector[TargetWindow]
-	Fleet   func(s settings) detector[FleetWindow]
-	Plan    func(s settings) detector[PlanWindow]
+	// of all that kvwatch watches, of a sizing plan, or of an integration of a
+	// receiver.
+	Pool     func(s settings) detector[PoolWindow]
+	Engine   func(s settings) detector[EngineWindow]
+	Gateway  func(s settings) detector[GatewayWindow]
+	Target   func(s settings) detector[TargetWindow]
+	Fleet    func(s settings) detector[FleetWindow]
+	Plan     func(s settings) detector[PlanWindow]
+	Receiver func(s settings) detector[ReceiverWindow]
 }
 
 // subjects counts the kinds of subject that the alert has a detector for.
 func (a Alerting) subjects() int {
 	n := 0
-	for _, has := range []bool{a.Pool != nil, a.Engine != nil, a.Gateway != nil, a.Target != nil, a.Fleet != nil, a.Plan != nil} {
+	for _, has := range []bool{a.Pool != nil, a.Engine != nil, a.Gateway != nil, a.Target != nil, a.Fleet != nil, a.Plan != nil, a.Receiver != nil} {
 		if has {
 			n++
 		}
@@ -106,7 +108,7 @@ func alert(a Alerting) {
 		panic("rules: " + a.Name + " is registered twice")
 	}
 	if a.subjects() != 1 {
-		panic("rules: " + a.Name + " needs one of Pool, Engine, Gateway, Target, Fleet and Plan")
+		panic("rules: " + a.Name + " needs one of Pool, Engine, Gateway, Target, Fleet, Plan and Receiver")
 	}
 	alertings[a.Name] = a
 }

@@ -51,6 +51,9 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override, scrap
 	for _, p := range e.plans {
 		e.watchPlan(p)
 	}
+	for _, r := range e.receivers {
+		e.watchReceiver(r)
+	}
 	e.assign(e.instant(e.now))
 	e.endOrphans(live)
 	return nil

@@ -193,6 +193,8 @@ func about(name string, labels map[string]string) string {
 	switch pool, instance := labels["pool"], labels["instance"]; { // an engine's has both
 	case labels["plan"] != "":
 		return fmt.Sprintf("%s of plan %s", name, labels["plan"])
+	case labels["receiver"] != "":
+		return fmt.Sprintf("%s of receiver %s", name, labels["receiver"])
 	case instance != "":
 		return fmt.Sprintf("%s of %s of job %s", name, instance, labels["job"])
 	case pool != "":

@@ -53,7 +53,11 @@ func waysText(c *Config, lbls map[string]string) string {
 		b.WriteString("  is told to nobody: " + whyNobody(lbls["alertname"]) + "\n")
 	}
 	for _, w := range ways {
-		fmt.Fprintf(&b, "  goes to receiver %s, by the route %s\n", w.Receiver, w.Route)
+		goes := "goes"
+		if w.Instead {
+			goes = "where that cannot be told either, goes"
+		}
+		fmt.Fprintf(&b, "  %s to receiver %s, by the route %s\n", goes, w.Receiver, w.Route)
 		fmt.Fprintf(&b, "    incident %s; first told after %s, what joins it after %s, again after %s\n", w.Group, w.GroupWait, w.GroupInterval, w.RepeatInterval)
 		if len(w.Quiet) > 0 {
 			fmt.Fprintf(&b, "    not in the time intervals %s\n", strings.Join(w.Quiet, ", "))

@@ -286,6 +286,7 @@ func (d *daemon) evaluate(ctx context.Context) error {
 
 // tick evaluates the rules once, at a time of the wall clock or of a recording.
 func (d *daemon) tick(ctx context.Context, now time.Time) {
+	d.engine.SetReceivers(d.dispatcher.Receivers())
 	if err := d.engine.Eval(ctx, now); err != nil && ctx.Err() == nil {
 		d.log.Error("evaluating rules", "err", err)
 	}
