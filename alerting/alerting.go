@@ -53,6 +53,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Registerer takes the metrics; nil takes none.
 	Registerer prometheus.Registerer
+	// Past reads recorded series for charts; nil draws none.
+	Past Past
 	// Jitter gives numbers in [0, 1) that spread retries; nil is a random source.
 	Jitter func() float64
 }
@@ -112,7 +114,7 @@ func New(o Options) (*Dispatcher, error) {
 		groups:               map[string]*group{},
 		senders:              map[string]*sender{},
 	}
-	d.env = environment{stdout: o.Stdout, logger: d.logger}
+	d.env = environment{stdout: o.Stdout, logger: d.logger, past: o.Past}
 	if d.env.stdout == nil {
 		d.env.stdout = io.Discard
 	}
@@ -208,7 +210,10 @@ func (d *Dispatcher) Dispatch(_ context.Context, now time.Time, alerts []rules.A
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var senders sync.WaitGroup
 	d.mu.Lock()
-	d.start = func(s *sender) { senders.Go(func() { s.run(ctx, time.Now) }) }
+	d.start = func(s *sender) {
+		senders.Go(func() { s.run(ctx, time.Now) })
+		senders.Go(func() { s.illustrate(ctx) })
+	}
 	for _, s := range d.senders {
 		d.start(s)
 	}
@@ -248,6 +253,7 @@ func (d *Dispatcher) Tick(ctx context.Context, now time.Time) {
 	d.mu.Unlock()
 	for _, s := range list {
 		s.drain(ctx, func() time.Time { return now })
+		s.drawAll(ctx)
 	}
 }
 

@@ -65,6 +65,7 @@ type traits struct {
 type environment struct {
 	stdout io.Writer
 	logger *slog.Logger
+	past   Past
 }
 
 // kinds is the table of receivers by kind. It is only written by init.

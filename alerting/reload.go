@@ -72,6 +72,9 @@ func (d *Dispatcher) install(c Config, parts []part) {
 	for _, p := range parts {
 		stays[p.id] = true
 		d.receivers[p.receiver] = append(d.receivers[p.receiver], p.id)
+		if _, ok := p.built.(illustrator); ok {
+			d.metrics.expectCharts(p.receiver)
+		}
 		if s, ok := d.senders[p.id]; ok {
 			s.replace(p.built, p.traits)
 			continue
@@ -79,6 +82,7 @@ func (d *Dispatcher) install(c Config, parts []part) {
 		s := &sender{
 			id: p.id, name: p.receiver, d: d, receiver: p.built, traits: p.traits,
 			queued: map[string]bool{}, unwritten: map[string]bool{}, logger: d.logger.With("integration", p.id), wake: make(chan struct{}, 1),
+			pictures: make(chan picture, mostPictures), gone: make(chan struct{}),
 		}
 		d.senders[p.id] = s
 		if d.start != nil {

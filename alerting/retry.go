@@ -33,6 +33,9 @@ type sender struct {
 	logger *slog.Logger
 	d      *Dispatcher
 	wake   chan struct{}
+	// pictures wait to be drawn and added; gone is closed when the sender is stopped.
+	pictures chan picture
+	gone     chan struct{}
 
 	health health
 
@@ -66,6 +69,7 @@ func (s *sender) stop() {
 	s.mu.Lock()
 	s.stopped, s.queue, s.queued, s.unwritten = true, nil, nil, nil
 	s.mu.Unlock()
+	close(s.gone)
 	s.poke()
 }
 
@@ -223,10 +227,12 @@ func (s *sender) send(ctx context.Context, q question, v view, reason Reason) {
 		told = firingKeys(q.known.Sent.Alerts)
 	}
 	s.d.log.intent(k, v.labels, d, !q.open())
-	retry, err := s.attempt(ctx, s.receiverNow(), Notification{
+	n := Notification{
 		Receiver: s.name, GroupKey: v.key, GroupLabels: v.labels, Reason: reason, Sequence: sequence, Told: told,
 		Alerts: v.alerts, Now: q.now, ExternalURL: s.d.externalURL, Memory: memory{s.d.log, k, q.now},
-	})
+	}
+	r := s.receiverNow()
+	retry, err := s.attempt(ctx, r, n)
 	if err == nil {
 		s.health.arrived(v.key)
 	} else {
@@ -236,6 +242,7 @@ func (s *sender) send(ctx context.Context, q question, v view, reason Reason) {
 	case err == nil:
 		s.d.log.outcome(k, q.now, nil)
 		s.succeeded()
+		s.addPicture(r, n)
 	case retry:
 		s.d.log.failing(k, err)
 		s.retryLater(v.key, q.now, err)

@@ -32,6 +32,8 @@ type slackSettings struct {
 	TokenFile string           `yaml:"token_file,omitempty"`
 	// Channel is a name with # or an ID.
 	Channel string `yaml:"channel,omitempty"`
+	// Chart adds a picture to the thread, with a bot token that has files:write.
+	Chart bool `yaml:"chart"`
 	// APIURL is an incoming webhook's address; beside a token it is where
 	// Slack's Web API is, if not at Slack's.
 	APIURL     commoncfg.Secret           `yaml:"api_url,omitempty"`
@@ -41,7 +43,7 @@ type slackSettings struct {
 
 // UnmarshalYAML sets defaults, decodes and checks.
 func (s *slackSettings) UnmarshalYAML(unmarshal func(any) error) error {
-	*s = slackSettings{SendResolved: true, HTTPConfig: commoncfg.DefaultHTTPClientConfig}
+	*s = slackSettings{SendResolved: true, Chart: true, HTTPConfig: commoncfg.DefaultHTTPClientConfig}
 	type plain slackSettings
 	if err := unmarshal((*plain)(s)); err != nil {
 		return err
@@ -75,13 +77,13 @@ func (s *slackSettings) setDirectory(dir string) {
 	s.HTTPConfig.SetDirectory(dir)
 }
 
-func (s *slackSettings) receiver(environment) (Receiver, error) {
+func (s *slackSettings) receiver(e environment) (Receiver, error) {
 	client, err := commoncfg.NewClientFromConfig(s.HTTPConfig, "slack")
 	if err != nil {
 		return nil, fmt.Errorf("http_config: %w", err)
 	}
 	if s.bot() {
-		return &slackBot{settings: *s, client: client}, nil
+		return &slackBot{settings: *s, client: client, past: e.past}, nil
 	}
 	return &slackWebhook{settings: *s, client: client}, nil
 }
@@ -124,16 +126,16 @@ const (
 type slackBot struct {
 	settings slackSettings
 	client   *http.Client
+	past     Past
 }
 
 // Notify brings the root up to date and replies in its thread. What was done of
 // a notification before it failed, or before the daemon ended, is not done twice.
 func (b *slackBot) Notify(ctx context.Context, n Notification) (retry bool, err error) {
-	token, err := secretFrom("token_file", string(b.settings.Token), b.settings.TokenFile)
+	api, err := b.api(n.Now)
 	if err != nil {
 		return false, err
 	}
-	api := slack.New(token, b.options(n.Now)...)
 	channel, root, err := b.root(ctx, api, n)
 	if err != nil {
 		return slackError(err)
@@ -154,12 +156,17 @@ func (b *slackBot) Notify(ctx context.Context, n Notification) (retry bool, err 
 	return false, nil
 }
 
-func (b *slackBot) options(now time.Time) []slack.Option {
+// api is Slack's Web API with the token as it is now.
+func (b *slackBot) api(now time.Time) (*slack.Client, error) {
+	token, err := secretFrom("token_file", string(b.settings.Token), b.settings.TokenFile)
+	if err != nil {
+		return nil, err
+	}
 	options := []slack.Option{slack.OptionHTTPClient(slackHTTP{b.client, now})}
 	if b.settings.APIURL != "" {
 		options = append(options, slack.OptionAPIURL(strings.TrimSuffix(string(b.settings.APIURL), "/")+"/"))
 	}
-	return options
+	return slack.New(token, options...), nil
 }
 
 // root edits the incident's first message, or posts it where there is none.

@@ -27,19 +27,42 @@ type workspace struct {
 	mu     sync.Mutex
 	calls  []url.Values
 	stamps int
+	files  [][]byte
 	fail   func(call string, w http.ResponseWriter) (failed bool)
 }
 
 func newWorkspace(t *testing.T) *workspace {
 	w := &workspace{}
 	w.Server = slacktest.NewTestServer(func(c slacktest.Customize) {
-		for _, call := range []string{"chat.postMessage", "chat.update"} {
+		for _, call := range []string{"chat.postMessage", "chat.update", "files.getUploadURLExternal", "files.completeUploadExternal"} {
 			c.Handle("/"+call, func(rw http.ResponseWriter, r *http.Request) { w.serve(call, rw, r) })
 		}
 	})
+	w.Handle("/upload/chart", http.HandlerFunc(w.upload))
 	w.Start()
 	t.Cleanup(w.Stop)
 	return w
+}
+
+// upload takes a file.
+func (w *workspace) upload(rw http.ResponseWriter, r *http.Request) {
+	file, header, err := r.FormFile("file")
+	if err != nil {
+		http.Error(rw, err.Error(), http.StatusBadRequest)
+		return
+	}
+	raw, err := io.ReadAll(file)
+	if err != nil {
+		http.Error(rw, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail != nil && w.fail("upload", rw) {
+		return
+	}
+	w.files = append(w.files, raw)
+	w.calls = append(w.calls, url.Values{"call": {"upload"}, "text": {header.Filename}})
 }
 
 func (w *workspace) serve(call string, rw http.ResponseWriter, r *http.Request) {
@@ -55,6 +78,14 @@ func (w *workspace) serve(call string, rw http.ResponseWriter, r *http.Request) 
 	form := r.PostForm
 	form.Set("call", call)
 	w.calls = append(w.calls, form)
+	if call == "files.getUploadURLExternal" {
+		fmt.Fprintf(rw, `{"ok":true,"upload_url":%q,"file_id":"F1"}`, strings.TrimSuffix(w.GetAPIURL(), "/")+"/upload/chart")
+		return
+	}
+	if call == "files.completeUploadExternal" {
+		fmt.Fprint(rw, `{"ok":true,"files":[{"id":"F1"}]}`)
+		return
+	}
 	stamp := form.Get("ts")
 	if stamp == "" {
 		w.stamps++

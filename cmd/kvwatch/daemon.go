@@ -169,7 +169,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 
 	if d.dispatcher, err = alerting.New(alerting.Options{
 		Config: c.Alerting, Dir: filepath.Join(d.o.StoragePath, "alerting"), ExternalURL: d.o.ExternalURL,
-		Stdout: d.o.Stdout, Logger: d.log.With("component", "alerting"), Registerer: d.registry,
+		Stdout: d.o.Stdout, Logger: d.log.With("component", "alerting"), Registerer: d.registry, Past: d.past,
 	}); err != nil {
 		return err
 	}

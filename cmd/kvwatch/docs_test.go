@@ -82,7 +82,7 @@ func ownMetrics(t *testing.T) []rules.RecordingInfo {
 	t.Helper()
 	config, err := parseConfig("test", []byte(`
 scrape_configs: [{job_name: vllm, static_configs: [{targets: ["127.0.0.1:1"]}]}]
-receivers: [{name: terminal, terminal_configs: [{}]}]
+receivers: [{name: terminal, terminal_configs: [{}]}, {name: slack, slack_configs: [{token: xoxb-example, channel: "#llm-oncall"}]}]
 `))
 	if err != nil {
 		t.Fatal(err)

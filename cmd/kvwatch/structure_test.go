@@ -28,14 +28,16 @@ var imports = map[string][]string{
 	"rules/sizing":      {},
 	// It turns reports of a load test into what sizing reckons with.
 	"rules/sizing/guidellm": {"rules/sizing"},
-	"alerting":              {"rules"},
-	"dashboards":            {"rules"},
+	"alerting":              {"alerting/chart", "rules"},
+	// It draws numbers, and knows nothing of where they are from.
+	"alerting/chart": {},
+	"dashboards":     {"rules"},
 	// It shows what rules measured, and knows nothing of how.
 	"dashboards/review": {"rules/sizing"},
 	"dashboards/web":    {"alerting", "collector", "collector/history", "rules", "rules/sizing"},
 	// Only the commands know every package, the simulated fleet too.
 	"cmd/kvwatch": {
-		"alerting", "cmd/fleetsim/fleet", "collector", "collector/history", "dashboards", "dashboards/review", "dashboards/web", "rules", "rules/sizing", "rules/sizing/guidellm",
+		"alerting", "alerting/chart", "cmd/fleetsim/fleet", "collector", "collector/history", "dashboards", "dashboards/review", "dashboards/web", "rules", "rules/sizing", "rules/sizing/guidellm",
 	},
 	// It replays recordings, and scores the rules.
 	"cmd/fleetsim":        {"cmd/fleetsim/fleet", "cmd/fleetsim/score", "cmd/fleetsim/scrape", "collector"},
