@@ -61,6 +61,7 @@ type Collector struct {
 	gzips     sync.Pool
 	chunks    sync.Pool
 	twins     twins
+	crew      *crew
 
 	manager     *discovery.Manager
 	stopManager context.CancelFunc
@@ -108,6 +109,7 @@ func New(o Options) (*Collector, error) {
 	c := &Collector{
 		sink:      o.Sink,
 		tap:       o.Tap,
+		crew:      newCrew(),
 		logger:    cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		userAgent: cmp.Or(o.UserAgent, "kvwatch"),
 		running:   map[string]*loop{},
@@ -344,7 +346,7 @@ func (c *Collector) begin(f found, j *job, warning string, old *loop) *loop {
 		if old != nil {
 			l.scraper.inherit(old.scraper)
 		}
-		l.scraper.run(ctx)
+		l.scraper.run(ctx, c.crew)
 		if errors.Is(context.Cause(ctx), errRetired) {
 			l.scraper.retire(c.ctx)
 		}
@@ -408,7 +410,7 @@ func (c *Collector) Ready() bool {
 
 // run scrapes on schedule until ctx is done. The schedule depends on the
 // target only: restarts do not move it, and the targets are spread.
-func (s *targetScraper) run(ctx context.Context) {
+func (s *targetScraper) run(ctx context.Context, crew *crew) {
 	offset := s.offset()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -426,11 +428,7 @@ func (s *targetScraper) run(ctx context.Context) {
 		if d := now.Sub(due); d > -alignWithin && d < alignWithin {
 			now = due
 		}
-		// In a goroutine of its own: its stack, which grows to tens of kB, is gone
-		// with it, and each target keeps the small one that waits here.
-		var scrape sync.WaitGroup
-		scrape.Go(func() { s.scrape(ctx, now) })
-		scrape.Wait()
+		crew.do(ctx, func() { s.scrape(ctx, now) })
 	}
 }
 

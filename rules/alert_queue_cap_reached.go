@@ -68,10 +68,8 @@ func (d *queueCapReached) note(w PoolWindow) (still []capped, longest float64) {
 		d.peaks = map[string]*queuePeak{}
 	}
 	slot := d.slotLength()
-	here := map[string]bool{}
 	for _, u := range w.pool.members {
 		e := w.engine(u)
-		here[u.key()] = true
 		n, ok := e.Gauge(gaugeWaiting)
 		if !ok {
 			continue
@@ -89,8 +87,19 @@ func (d *queueCapReached) note(w PoolWindow) (still []capped, longest float64) {
 			still = append(still, capped{u.name(), n, min(time.Duration(len(p.Peaks))*slot, d.duration("history"))})
 		}
 	}
-	maps.DeleteFunc(d.peaks, func(key string, _ *queuePeak) bool { return !here[key] })
+	if len(d.peaks) > len(w.pool.members) {
+		d.prune(w.pool.members)
+	}
 	return still, longest
+}
+
+// prune forgets the peaks of engines that left.
+func (d *queueCapReached) prune(members []*unit) {
+	here := map[string]bool{}
+	for _, u := range members {
+		here[u.key()] = true
+	}
+	maps.DeleteFunc(d.peaks, func(key string, _ *queuePeak) bool { return !here[key] })
 }
 
 // slotLength is the time of one slot of the peaks.

@@ -47,9 +47,12 @@ type Engine struct {
 	pools map[string]*pool
 	conf  []PoolConfig
 	// targets is by job and instance; byPointer finds them without building a key.
-	targets   map[targetKey]*target
-	inOrder   []*target
-	due       []*target // of the last tick; reused
+	targets map[targetKey]*target
+	inOrder []*target
+	due     []*target // of the last tick; reused
+	// parts are those of the last tick, rest the one of all that is of no pool.
+	parts     []*tickPart
+	rest      tickPart
 	byPointer map[*collector.Target]*target
 	// fleet are the watches over all that is watched.
 	fleet []*watch
@@ -97,13 +100,7 @@ func (n instant) pool(p *pool) PoolWindow {
 func (n instant) gateway(u *unit) GatewayWindow { return GatewayWindow{unitWindow: n.unit(u)} }
 
 func (n instant) target(t *target) TargetWindow {
-	w := TargetWindow{now: n.now, ms: n.ms, fresh: t.freshOr(n.fresh), target: t}
-	for _, u := range t.units {
-		if u.pool != nil {
-			w.pool = u.pool
-		}
-	}
-	return w
+	return TargetWindow{now: n.now, ms: n.ms, fresh: t.freshOr(n.fresh), target: t, pool: t.pool()}
 }
 
 // New makes an Engine and loads its state file. It fails when pools or
@@ -222,15 +219,21 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 	}
 	e.tickCalls(now)
 	e.tickRefused()
-	for _, p := range e.sortedPools() {
-		p.tick(n.pool(p))
-	}
 	e.batch.reset()
-	due := e.dueTargets(n)
+	e.evaluate(n, e.dueTargets(n))
 	if !e.opts.AlertsOnly {
-		e.record(n, due)
+		for _, o := range e.planOutputs() { // which the last review has told
+			e.batch.put(o)
+		}
 	}
-	e.judge(n, due)
+	e.judge(n, e.fleet)
+	for _, p := range e.sortedPlans() {
+		e.judge(n, p.watches)
+	}
+	for _, r := range e.sortedReceivers() {
+		e.judge(n, r.watches)
+	}
+	e.forgetRemembered(n)
 	e.journalPlans(now)
 	e.forgetPlaced()
 	alerts = e.alerts(false)
@@ -248,57 +251,35 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 	return alerts, &s, err
 }
 
-// record evaluates the outputs: first those of the targets that are due and
-// their engines, then those of pools, which rest on them.
-func (e *Engine) record(n instant, due []*target) {
-	each := func(outputs []*output) {
-		for _, o := range outputs {
-			r := o.eval(n)
-			if r.Quality == "" && o.result.Quality == "" {
-				continue // it did not apply before either, as all states but one of a target
-			}
-			o.result = r
-			e.batch.put(o)
-		}
-	}
-	for _, t := range due {
-		each(t.outputs)
-		for _, u := range t.units {
-			each(u.outputs)
-		}
-	}
-	for _, p := range e.sortedPools() {
-		each(p.outputs)
-	}
-	for _, o := range e.planOutputs() { // which the last review has told
-		e.batch.put(o)
-	}
-}
-
-// judge asks the detectors of pools, of the targets that are due and of the fleet.
-func (e *Engine) judge(n instant, due []*target) {
-	for _, w := range e.watchesOver(due) {
+// judge asks the detectors of the watches and moves their alerts on.
+func (e *Engine) judge(n instant, watches []*watch) {
+	for _, w := range watches {
 		v := w.judge(n, w.firing())
 		if v.Active {
 			v.Evidence.Events = quotes(e.journal.events, w.pool(), w.onset(n.now, v), n.now)
 		}
 		w.step(n.now, v, e.opts.ExternalURL)
 	}
-	// What the state file told of and nothing came back for is over after a while.
-	if n.now.Sub(e.started) > resolvedKept {
-		for key, s := range e.remembered.Watches {
-			w := watch{watchState: s}
-			w.forget(n.now)
-			if w.Alert != nil {
-				w.end(n.now, about(w.Alert.Name, w.Alert.Labels)+" ended: what it was about did not come back after a restart")
-			}
-			if w.Left.IsZero() {
-				w.Left = n.now
-			}
-			e.remembered.Watches[key] = w.watchState
-			if len(w.Resolved) == 0 && (w.Detector == nil || n.now.Sub(w.Left) > learnedKept) {
-				delete(e.remembered.Watches, key)
-			}
+}
+
+// forgetRemembered ends, after a while, what the state file told of and nothing
+// came back for.
+func (e *Engine) forgetRemembered(n instant) {
+	if n.now.Sub(e.started) <= resolvedKept {
+		return
+	}
+	for key, s := range e.remembered.Watches {
+		w := watch{watchState: s}
+		w.forget(n.now)
+		if w.Alert != nil {
+			w.end(n.now, about(w.Alert.Name, w.Alert.Labels)+" ended: what it was about did not come back after a restart")
+		}
+		if w.Left.IsZero() {
+			w.Left = n.now
+		}
+		e.remembered.Watches[key] = w.watchState
+		if len(w.Resolved) == 0 && (w.Detector == nil || n.now.Sub(w.Left) > learnedKept) {
+			delete(e.remembered.Watches, key)
 		}
 	}
 }
@@ -383,16 +364,12 @@ func (e *Engine) alerts(pending bool) []Alert {
 }
 
 // allWatches lists all watches in a steady order.
-func (e *Engine) allWatches() []*watch { return e.watchesOver(e.sortedTargets()) }
-
-// watchesOver lists the watches of all pools, of the targets, of the
-// fleet, of plans and of receivers.
-func (e *Engine) watchesOver(targets []*target) []*watch {
+func (e *Engine) allWatches() []*watch {
 	var all []*watch
 	for _, p := range e.sortedPools() {
 		all = append(all, p.watches...)
 	}
-	for _, t := range targets {
+	for _, t := range e.sortedTargets() {
 		all = append(all, t.watches...)
 		for _, u := range t.units {
 			all = append(all, u.watches...)

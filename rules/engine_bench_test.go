@@ -2,20 +2,21 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/model"
-
 	"kvwatch/collector"
 )
 
-// benchFleet makes n engines of ten pools with pages as large as a real one's.
+// benchFleet makes n engines of a hundred pools with pages as large as a real one's.
 type benchFleet struct {
 	engine *Engine
 	rounds []collector.Round
-	now    time.Time
+	// gains is what each sample of a page has more than on the page before.
+	gains []float64
+	now   time.Time
 }
 
 func newBenchFleet(tb testing.TB, n int) *benchFleet {
@@ -26,14 +27,31 @@ func newBenchFleet(tb testing.TB, n int) *benchFleet {
 	}
 	f := &benchFleet{engine: e, now: time.UnixMilli(1_800_000_000_000)}
 	for i := range n {
-		p := newPage("vllm", fmt.Sprintf("engine-%d:8000", i), fmt.Sprintf("model-%d", i%10))
+		p := newPage("vllm", fmt.Sprintf("engine-%d:8000", i), fmt.Sprintf("model-%d", i%100))
 		p.fill()
-		if i%10 > 0 { // one of the ten pools has a queue
+		if i%100 >= 10 { // a tenth of the pools has a queue
 			p.gauges(8, 0, 0.4)
 		}
 		f.rounds = append(f.rounds, p.round(f.now))
+		if f.gains == nil {
+			f.gains = gains(p)
+		}
 	}
 	return f
+}
+
+// gains is what three calls on a warm cache add to the samples of a page.
+func gains(p *page) []float64 {
+	before := slices.Clone(p.round(time.Time{}).Samples)
+	p.serve(3, 30_000, 3_000, 100)
+	p.observe(collector.VLLMTPOT, timeBounds, 0.03, 3)
+	p.observe(collector.VLLMQueueTime, timeBounds, 0.01, 3)
+	p.observe(collector.VLLME2E, timeBounds, 4, 3)
+	var more []float64
+	for i, s := range p.round(time.Time{}).Samples {
+		more = append(more, s.Value-before[i].Value)
+	}
+	return more
 }
 
 // scrape gives every engine one more page, on which every counter grew.
@@ -44,15 +62,11 @@ func (f *benchFleet) scrape() {
 	}
 }
 
-// grow makes the round the next page of its engine. Nobody is preempted.
+// grow makes the round the next page of its engine.
 func (f *benchFleet) grow(r *collector.Round) {
 	r.Time = f.now
 	for j := range r.Samples {
-		switch r.Samples[j].Series.Labels.Get(model.MetricNameLabel) {
-		case collector.VLLMKVUsage, collector.VLLMRunning, collector.VLLMWaiting, collector.VLLMWaitingByReason, collector.VLLMPreemptions:
-		default:
-			r.Samples[j].Value += float64(j%7) * 100
-		}
+		r.Samples[j].Value += f.gains[j]
 	}
 }
 

@@ -91,6 +91,24 @@ type batch struct {
 
 func (b *batch) reset() { b.samples, b.stale = b.samples[:0], b.stale[:0] }
 
+// append adds what another one stores.
+func (b *batch) append(other *batch) {
+	b.samples = append(b.samples, other.samples...)
+	b.stale = append(b.stale, other.stale...)
+}
+
+// record evaluates the outputs and stores them.
+func (b *batch) record(n instant, outputs []*output) {
+	for _, o := range outputs {
+		r := o.eval(n)
+		if r.Quality == "" && o.result.Quality == "" {
+			continue // it did not apply before either, as all states but one of a target
+		}
+		o.result = r
+		b.put(o)
+	}
+}
+
 // put stores what the output has, and marks stale what it has no more.
 func (b *batch) put(o *output) {
 	for i := range o.parts {

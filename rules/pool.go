@@ -47,6 +47,13 @@ type pool struct {
 	watches  []*watch
 	// price is what an engine costs by a plan, nil where none prices it.
 	price *EnginePrice
+
+	// recordedAt is when its series were worked out last, in Unix milliseconds.
+	recordedAt int64
+	// part is the pool's part of a tick; sharesPage says that one of its pages
+	// has engines of another pool too, so that it has none of its own.
+	part       tickPart
+	sharesPage bool
 }
 
 // check says what is wrong with a pool of several models.

@@ -48,6 +48,13 @@ func (e *Engine) tickRefused() {
 	}
 }
 
+// in counts those of (from, to]. Several pools ask one gateway at once.
+func (r refusedBy) in(from, to time.Time) float64 {
+	r.gateway.mu.Lock()
+	defer r.gateway.mu.Unlock()
+	return r.gateway.short.increase(r.count.column, from.UnixMilli(), to.UnixMilli())
+}
+
 // refusedIn counts the pool's calls that an engine answered with 503 in
 // (from, to], as gateways count them that are read and not several workers in
 // turn.
@@ -55,7 +62,7 @@ func (w PoolWindow) refusedIn(from, to time.Time) float64 {
 	n := 0.0
 	for _, r := range w.pool.refused {
 		if w.ms-r.gateway.lastGood <= r.gateway.freshOr(w.fresh).Milliseconds() && !r.gateway.turns {
-			n += r.gateway.short.increase(r.count.column, from.UnixMilli(), to.UnixMilli())
+			n += r.in(from, to)
 		}
 	}
 	return n

@@ -491,12 +491,20 @@ func (t *target) unitFor(engine, modelName string) *unit {
 	return u
 }
 
-// poolName is the pool of the target's engines, "" where they have none.
-func (t *target) poolName() string {
+// pool is the pool of the target's first engine that has one, nil where none has.
+func (t *target) pool() *pool {
 	for _, u := range t.units {
 		if u.pool != nil {
-			return u.pool.name
+			return u.pool
 		}
+	}
+	return nil
+}
+
+// poolName is that pool's name, "" where there is none.
+func (t *target) poolName() string {
+	if p := t.pool(); p != nil {
+		return p.name
 	}
 	return ""
 }

@@ -15,6 +15,8 @@ type unit struct {
 	// engine is the engine label, "" for a gateway; modelName its model.
 	engine    string
 	modelName string
+	// id is the key, once it was asked for.
+	id string
 
 	gauges [gauges]gaugeWindow
 	totals [totals]totalWindow
@@ -66,7 +68,12 @@ type totalWindow struct {
 }
 
 // key identifies the unit in state files and among the units of a pool.
-func (u *unit) key() string { return u.target.job + "/" + u.target.instance + "/" + u.engine }
+func (u *unit) key() string {
+	if u.id == "" {
+		u.id = u.target.job + "/" + u.target.instance + "/" + u.engine
+	}
+	return u.id
+}
 
 // name is the engine as people are told of it: its instance, with its number
 // where the page has several engines.

@@ -188,7 +188,7 @@ func TestLearnedIsForgottenInTheEnd(t *testing.T) {
 		after time.Duration
 		kept  int
 	}{{time.Hour, 1}, {learnedKept, 1}, {learnedKept + 2*time.Hour, 0}} {
-		e.judge(instant{now: testStart.Add(step.after)}, nil)
+		e.forgetRemembered(instant{now: testStart.Add(step.after)})
 		if n := len(e.remembered.Watches); n != step.kept {
 			t.Errorf("after %s: %d remembered, want %d", step.after, n, step.kept)
 		}
