@@ -36,6 +36,7 @@ var moments = []struct {
 	{"the next scrape has come: the rules have judged it", func(k *killing) error {
 		return errors.Join(k.event("scrape"), k.event("scrape"))
 	}},
+	{"the rules' state is being written", func(k *killing) error { return k.stateWritten() }},
 	{"the intent is being written", func(k *killing) error { return k.written(1) }},
 	{"the request has come and has no answer", func(k *killing) error { return k.event("request") }},
 	{"the request is answered", func(k *killing) error { return k.event("answer") }},
@@ -80,6 +81,7 @@ type killing struct {
 	told     []string      // status of each message, in the order of its coming
 	answered bool          // the last message has its answer
 	size     int64         // of the notification log when the target changed
+	state    time.Time     // of the rules' state file then
 	before   int           // messages before the target changed
 	twice    int
 }
@@ -155,6 +157,7 @@ func (k *killing) tell(event string) {
 // begin changes the target.
 func (k *killing) begin(down, hold bool) {
 	info, err := os.Stat(k.log())
+	written := k.stateTime()
 	for len(k.events) > 0 {
 		<-k.events
 	}
@@ -164,7 +167,7 @@ func (k *killing) begin(down, hold bool) {
 	if err == nil {
 		k.size = info.Size()
 	}
-	k.down, k.before = down, len(k.told)
+	k.down, k.before, k.state = down, len(k.told), written
 	if hold {
 		k.hold = make(chan struct{})
 	}
@@ -195,6 +198,26 @@ func (k *killing) event(name string) error {
 			return fmt.Errorf("no %s came", name)
 		}
 	}
+}
+
+// stateTime is when the rules' state was written last.
+func (k *killing) stateTime() time.Time {
+	info, err := os.Stat(filepath.Join(k.storage, "rules.json"))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// stateWritten waits until the rules' state, with the alert that came or went, is
+// in its place: nobody has been told yet.
+func (k *killing) stateWritten() error {
+	return k.poll(func() error {
+		if k.stateTime().Equal(k.state) {
+			return errors.New("the rules' state is not written")
+		}
+		return nil
+	})
 }
 
 // written waits until the notification log has grown so often.

@@ -63,6 +63,21 @@ func start(t *testing.T, args ...string) *process {
 // startProgram is start for one of the names to which the test binary answers.
 func startProgram(t *testing.T, name string, args ...string) *process {
 	t.Helper()
+	p := launch(t, name, args...)
+	p.eventually(t, "it listens", func() error {
+		m := listening.FindStringSubmatch(p.stderr.String())
+		if m == nil {
+			return errors.New("no address in the log yet")
+		}
+		p.url = "http://" + m[1]
+		return nil
+	})
+	return p
+}
+
+// launch starts a program and ends it with the test.
+func launch(t *testing.T, name string, args ...string) *process {
+	t.Helper()
 	p := &process{stdout: &syncBuffer{}, stderr: &syncBuffer{}, exited: make(chan error, 1)}
 	p.cmd = exec.CommandContext(t.Context(), name, args...)
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
@@ -75,14 +90,6 @@ func startProgram(t *testing.T, name string, args ...string) *process {
 		if t.Failed() {
 			t.Logf("stdout of kvwatch:\n%s\nstderr of kvwatch:\n%s", p.stdout, p.stderr)
 		}
-	})
-	p.eventually(t, "it listens", func() error {
-		m := listening.FindStringSubmatch(p.stderr.String())
-		if m == nil {
-			return errors.New("no address in the log yet")
-		}
-		p.url = "http://" + m[1]
-		return nil
 	})
 	return p
 }

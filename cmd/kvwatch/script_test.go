@@ -9,7 +9,7 @@ import (
 // TestMain makes the test binary answer to the name kvwatch, so that scripts
 // and process tests run the real main.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kvwatch": main, "kvwatch-jailed": jailed})
+	testscript.Main(m, map[string]func(){"kvwatch": main, "kvwatch-jailed": jailed, "kvwatch-cramped": cramped, "kvwatch-bystander": bystander})
 }
 
 func TestScripts(t *testing.T) {

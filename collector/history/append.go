@@ -65,7 +65,7 @@ func (s *Store) Append(ctx context.Context, at time.Time, samples []collector.Sa
 	for _, series := range stale {
 		r.append(series, marker)
 	}
-	if err := s.commit(r.app, at); err != nil {
+	if err := s.commit(db, r.app, at); err != nil {
 		return err
 	}
 	total := len(samples) + len(stale)

@@ -212,6 +212,9 @@ func appendUntilFull(dir string) error {
 		case !told:
 			told = true
 			fmt.Println("error", err)
+			if s.db != nil {
+				s.db.ForceHeadMMap() // as the database does every minute: where it cannot, it ends the process
+			}
 		case round == 2000:
 			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 				return err

@@ -88,6 +88,9 @@ type Store struct {
 	// failed is why the last round could not be written at failedAt, in round time.
 	failed   error
 	failedAt time.Time
+	// doomed says that the open database may end the process, and is to be closed
+	// as soon as nobody uses it.
+	doomed bool
 }
 
 // Open opens the storage, replays its write-ahead log and repairs it where it
@@ -235,7 +238,7 @@ func (s *Store) enterLocked() (*tsdb.DB, error) {
 	if s.closed {
 		return nil, ErrClosed
 	}
-	if s.db == nil && !s.opts.ReadOnly {
+	if s.doomed || s.db == nil && !s.opts.ReadOnly {
 		return nil, s.failed
 	}
 	s.users++
@@ -246,6 +249,9 @@ func (s *Store) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users--; s.users == 0 {
+		if s.doomed {
+			s.abandon()
+		}
 		s.idle.Broadcast()
 	}
 }

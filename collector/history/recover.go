@@ -23,7 +23,7 @@ const retryAfter = time.Minute
 // throw away everything from there on: rounds that Append had called committed.
 // So nothing more is written, nor by rounds under way, until the database has
 // been opened again, which cuts the half record off.
-func (s *Store) commit(app storage.AppenderV2, at time.Time) error {
+func (s *Store) commit(db *tsdb.DB, app storage.AppenderV2, at time.Time) error {
 	s.commits.Lock()
 	defer s.commits.Unlock()
 	if err := s.failure(); err != nil {
@@ -32,6 +32,7 @@ func (s *Store) commit(app storage.AppenderV2, at time.Time) error {
 	if err := app.Commit(); err != nil {
 		err = fmt.Errorf("history: the round of %s was not stored: %w", at.UTC().Format(time.RFC3339), explain(s.opts.Dir, err))
 		s.fail(at, err)
+		s.settle(db)
 		return err
 	}
 	return nil
@@ -47,6 +48,37 @@ func (s *Store) fail(at time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed, s.failedAt = err, at
+}
+
+// settle moves what the database would move from memory into files within the next
+// minute: it ends the whole process when it cannot, and on a disk that is full it
+// cannot. Nothing is left to move afterwards, since no round is stored; where the
+// move fails here, the database is closed, as if it had never held more than is in
+// the write-ahead log. It is called by a round, which keeps the database open.
+func (s *Store) settle(db *tsdb.DB) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Warn("History cannot be read until the storage can be written again", "path", s.opts.Dir, "err", p)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.doomed = true
+		}
+	}()
+	db.ForceHeadMMap()
+}
+
+// abandon closes a database that could not be written. The caller holds mu, and
+// nobody uses the database.
+func (s *Store) abandon() {
+	defer func() {
+		if p := recover(); p != nil { // from what settle tells of
+			s.db = nil
+		}
+	}()
+	s.doomed = false
+	if err := s.closeDB(); err != nil {
+		s.log.Warn("Closing the storage after a failed write", "path", s.opts.Dir, "err", err)
+	}
 }
 
 // enterToAppend is enter for a round of the time at. After a failure it opens
@@ -72,9 +104,7 @@ func (s *Store) reopen() error {
 	if err := ensureRoom(s.opts.Dir); err != nil {
 		return explain(s.opts.Dir, err)
 	}
-	if err := s.closeDB(); err != nil {
-		s.log.Warn("Closing the storage after a failed write", "path", s.opts.Dir, "err", err)
-	}
+	s.abandon()
 	if err := s.openDB(); err != nil {
 		return err
 	}
