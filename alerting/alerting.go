@@ -5,7 +5,8 @@
 // quiet time is left out), dedup (is there anything new to say), retry (one
 // sender for each integration of a receiver, one message after another) and,
 // around every request, nflog (the notification log, which survives a crash).
-// Receivers are one file each and register themselves.
+// Receivers are one file each and register themselves. What is no alert, as a
+// digest, goes to a receiver by a queue of its own (report).
 //
 // The words and their meaning are Alertmanager's: routes with matchers and
 // continue, group_by, group_wait, group_interval, repeat_interval, send_resolved,
@@ -69,6 +70,7 @@ type Dispatcher struct {
 	timeout     time.Duration // bounds one request
 	log         *notificationLog
 	silences    *silences
+	reports     *reports
 	metrics     metrics
 	wake        chan struct{}
 
@@ -90,6 +92,7 @@ type Dispatcher struct {
 	groups         map[string]*group
 	senders        map[string]*sender  // by id
 	receivers      map[string][]string // ids by receiver
+	reportsTo      string              // the receiver of reports that name none
 	expired        time.Time           // when old incidents were last forgotten
 	start          func(*sender)       // set while Run runs
 }
@@ -131,6 +134,7 @@ func New(o Options) (*Dispatcher, error) {
 	if d.silences, err = openSilences(o.Dir); err != nil {
 		return nil, errors.Join(err, d.log.close())
 	}
+	d.reports = openReports(o.Dir, d.logger)
 	if d.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, errors.Join(err, d.log.close())
 	}
@@ -223,6 +227,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			d.logger.Error("No Alertmanager is told", "err", err)
 		}
 	})
+	senders.Go(func() { d.tellReports(ctx) })
 	for ctx.Err() == nil {
 		timer := time.NewTimer(d.flush(time.Now()))
 		select {
@@ -255,6 +260,7 @@ func (d *Dispatcher) Tick(ctx context.Context, now time.Time) {
 		s.drain(ctx, func() time.Time { return now })
 		s.drawAll(ctx)
 	}
+	d.stepReports(ctx, now)
 }
 
 func (d *Dispatcher) poke() {

@@ -82,7 +82,7 @@ func (s *emailSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
-func (s *emailSettings) traits() traits { return traits{sendResolved: s.SendResolved} }
+func (s *emailSettings) traits() traits { return traits{sendResolved: s.SendResolved, reports: true} }
 
 func (s *emailSettings) setDirectory(dir string) {
 	s.AuthPasswordFile = commoncfg.JoinDir(dir, s.AuthPasswordFile)
@@ -116,12 +116,36 @@ const emailThread = "email_thread"
 
 // Notify sends one message.
 func (e *email) Notify(ctx context.Context, n Notification) (retry bool, err error) {
+	id := messageID(e.settings.from.Address, n.GroupKey, n.Receiver, n.Now.Format(time.RFC3339Nano))
+	thread := n.Memory.Get(emailThread)
+	retry, err = e.deliver(ctx, letter{id: id, thread: thread, subject: emailSubject(n), text: emailText(n), at: n.Now})
+	if err == nil && thread == "" {
+		n.Memory.Set(emailThread, id)
+	}
+	return retry, err
+}
+
+// Report sends one message that is no part of a thread. One that is sent again
+// has the same name.
+func (e *email) Report(ctx context.Context, r Report, _ time.Time) (retry bool, err error) {
+	return e.deliver(ctx, letter{
+		id: messageID(e.settings.from.Address, r.ID), subject: cut(r.Title, 200), text: reportText(r), at: r.At,
+	})
+}
+
+// letter is one message; thread is the first one of its incident, if there is one.
+type letter struct {
+	id, thread, subject, text string
+	at                        time.Time
+}
+
+// deliver sends a letter.
+func (e *email) deliver(ctx context.Context, l letter) (retry bool, err error) {
 	password, err := secretFrom("auth_password_file", string(e.settings.AuthPassword), e.settings.AuthPasswordFile)
 	if err != nil {
 		return false, err
 	}
-	id := messageID(n, e.settings.from.Address)
-	text, err := e.message(n, id)
+	text, err := e.message(l)
 	if err != nil {
 		return false, err
 	}
@@ -131,9 +155,6 @@ func (e *email) Notify(ctx context.Context, n Notification) (retry bool, err err
 		}
 		answer, refused := errors.AsType[*textproto.Error](err)
 		return !refused || answer.Code/100 == 4, plainAnswer(err)
-	}
-	if n.Memory.Get(emailThread) == "" {
-		n.Memory.Set(emailThread, id)
 	}
 	return false, nil
 }
@@ -267,15 +288,15 @@ func (a *loginAuth) Next(_ []byte, more bool) ([]byte, error) {
 	}
 }
 
-// messageID names a message for ever.
-func messageID(n Notification, from string) string {
+// messageID names a message for ever, by what it is about.
+func messageID(from string, about ...string) string {
 	_, domain, _ := strings.Cut(from, "@")
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", n.GroupKey, n.Receiver, n.Now.Format(time.RFC3339Nano)))
+	sum := sha256.Sum256([]byte(strings.Join(about, "\n")))
 	return fmt.Sprintf("<%s@%s>", hex.EncodeToString(sum[:16]), cmp.Or(domain, "kvwatch"))
 }
 
 // message is the whole text with its headers.
-func (e *email) message(n Notification, id string) ([]byte, error) {
+func (e *email) message(l letter) ([]byte, error) {
 	var b bytes.Buffer
 	header := func(name, value string) { fmt.Fprintf(&b, "%s: %s\r\n", name, value) }
 	to := make([]string, 0, len(e.settings.to))
@@ -284,12 +305,12 @@ func (e *email) message(n Notification, id string) ([]byte, error) {
 	}
 	header("From", e.settings.from.String())
 	header("To", strings.Join(to, ", "))
-	header("Subject", mime.QEncoding.Encode("utf-8", emailSubject(n)))
-	header("Date", n.Now.Format(time.RFC1123Z))
-	header("Message-ID", id)
-	if first := n.Memory.Get(emailThread); first != "" {
-		header("In-Reply-To", first)
-		header("References", first)
+	header("Subject", mime.QEncoding.Encode("utf-8", l.subject))
+	header("Date", l.at.Format(time.RFC1123Z))
+	header("Message-ID", l.id)
+	if l.thread != "" {
+		header("In-Reply-To", l.thread)
+		header("References", l.thread)
 	}
 	header("Auto-Submitted", "auto-generated")
 	header("MIME-Version", "1.0")
@@ -297,7 +318,7 @@ func (e *email) message(n Notification, id string) ([]byte, error) {
 	header("Content-Transfer-Encoding", "quoted-printable")
 	b.WriteString("\r\n")
 	w := quotedprintable.NewWriter(&b)
-	_, err := w.Write([]byte(emailText(n)))
+	_, err := w.Write([]byte(l.text))
 	return b.Bytes(), errors.Join(err, w.Close())
 }
 

@@ -59,6 +59,8 @@ type traits struct {
 	edits bool
 	// deaf says that people learn nothing of what it is told: it takes signs of life.
 	deaf bool
+	// reports says that the receiver takes messages that are no alerts.
+	reports bool
 }
 
 // environment is what the daemon gives to its receivers.

@@ -52,7 +52,7 @@ func (d *Dispatcher) Reload(c Config) error {
 
 // install puts what was built into effect. The caller holds mu.
 func (d *Dispatcher) install(c Config, parts []part) {
-	d.ways, d.resolveTimeout = c.ways(), c.resolveTimeout()
+	d.ways, d.resolveTimeout, d.reportsTo = c.ways(), c.resolveTimeout(), c.firstReceiver()
 	d.calendar, d.inhibitor = newCalendar(c.TimeIntervals), newInhibitor(c.inhibitRules())
 	d.inhibitor.refresh(d.firing)
 	d.alertmanagers = c.Alertmanagers

@@ -232,7 +232,7 @@ func (s *sender) send(ctx context.Context, q question, v view, reason Reason) {
 		Alerts: v.alerts, Now: q.now, ExternalURL: s.d.externalURL, Memory: memory{s.d.log, k, q.now},
 	}
 	r := s.receiverNow()
-	retry, err := s.attempt(ctx, r, n)
+	retry, err := attempt(ctx, s.d.timeout, func(bounded context.Context) (bool, error) { return r.Notify(bounded, n) })
 	if err == nil {
 		s.health.arrived(v.key)
 	} else {
@@ -254,8 +254,8 @@ func (s *sender) send(ctx context.Context, q question, v view, reason Reason) {
 }
 
 // attempt makes one bounded request. A receiver that panics has failed.
-func (s *sender) attempt(ctx context.Context, r Receiver, n Notification) (retry bool, err error) {
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.d.timeout)
+func attempt(ctx context.Context, timeout time.Duration, do func(ctx context.Context) (retry bool, err error)) (retry bool, err error) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		grace := time.NewTimer(stopGrace)
@@ -271,7 +271,7 @@ func (s *sender) attempt(ctx context.Context, r Receiver, n Notification) (retry
 			retry, err = false, fmt.Errorf("the receiver panicked: %v", p)
 		}
 	}()
-	return r.Notify(bounded, n)
+	return do(bounded)
 }
 
 func (s *sender) succeeded() {
@@ -291,15 +291,22 @@ func (s *sender) retryLater(group string, now time.Time, err error) {
 	s.mu.Lock()
 	s.failures++
 	failures := s.failures
-	pause := backoff(failures, s.d.jitter())
-	if asked, ok := errors.AsType[*RetryAfterError](err); ok {
-		pause = max(pause, min(asked.After, longestRetryAfter))
-	}
+	pause := retryPause(failures, s.d.jitter(), err)
 	s.notBefore = now.Add(pause)
 	s.push(group)
 	s.mu.Unlock()
 	s.d.metrics.count(s.name, outcomeRetried)
 	s.logger.Warn("A notification failed and will be tried again", "incident", group, "failures", failures, "pause", pause, "err", err)
+}
+
+// retryPause is the pause after a number of failures in a row, the last of which
+// was err: at least what the server asked for.
+func retryPause(failures int, jitter float64, err error) time.Duration {
+	pause := backoff(failures, jitter)
+	if asked, ok := errors.AsType[*RetryAfterError](err); ok {
+		pause = max(pause, min(asked.After, longestRetryAfter))
+	}
+	return pause
 }
 
 // backoff returns the pause after a number of failures in a row: it doubles

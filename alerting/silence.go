@@ -303,22 +303,28 @@ func (s *silences) write(list map[string]Silence) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.dir, 0o750); err != nil {
+	return replaceFile(s.dir, silencesName, append(raw, '\n'))
+}
+
+// replaceFile writes a file of dir as a whole: after a crash it is the old one or
+// the new one.
+func replaceFile(dir, base string, raw []byte) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	name := filepath.Join(s.dir, silencesName)
+	name := filepath.Join(dir, base)
 	f, err := openSync(name + ".tmp")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(raw, '\n'))
+	_, err = f.Write(raw)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(name+".tmp", name); err != nil {
 		return err
 	}
-	return syncDir(s.dir)
+	return syncDir(dir)
 }
 
 // get returns one silence.

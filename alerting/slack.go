@@ -68,7 +68,7 @@ func (s *slackSettings) UnmarshalYAML(unmarshal func(any) error) error {
 func (s *slackSettings) bot() bool { return s.Token != "" || s.TokenFile != "" }
 
 func (s *slackSettings) traits() traits {
-	return traits{sendResolved: s.SendResolved, edits: s.bot()}
+	return traits{sendResolved: s.SendResolved, edits: s.bot(), reports: true}
 }
 
 func (s *slackSettings) setDirectory(dir string) {
@@ -96,6 +96,11 @@ type slackWebhook struct {
 
 // Notify posts one message with everything in it.
 func (w *slackWebhook) Notify(ctx context.Context, n Notification) (retry bool, err error) {
+	return w.post(ctx, slackFallback(n), slackWhole(n), n.Now)
+}
+
+// post posts one message.
+func (w *slackWebhook) post(ctx context.Context, text string, blocks []slack.Block, now time.Time) (retry bool, err error) {
 	address, err := addressFrom("api_url_file", string(w.settings.APIURL), w.settings.APIURLFile)
 	if err != nil {
 		return false, err
@@ -103,10 +108,10 @@ func (w *slackWebhook) Notify(ctx context.Context, n Notification) (retry bool, 
 	no := false
 	retry, err = postJSON(ctx, w.client, address, slack.WebhookMessage{
 		Channel:     w.settings.Channel,
-		Text:        slackFallback(n),
-		Blocks:      &slack.Blocks{BlockSet: slackWhole(n)},
+		Text:        text,
+		Blocks:      &slack.Blocks{BlockSet: blocks},
 		UnfurlLinks: &no, UnfurlMedia: &no,
-	}, n.Now)
+	}, now)
 	if err != nil {
 		return retry, fmt.Errorf("slack: incoming webhook: %w", err)
 	}

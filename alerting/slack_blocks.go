@@ -215,8 +215,7 @@ func slackList(items []string) string {
 func slackLinks(n Notification, a rules.Alert) []slack.Block {
 	var out []string
 	for _, l := range links(n, a) {
-		address := strings.NewReplacer("|", "%7C", ">", "%3E", "<", "%3C").Replace(l.text)
-		out = append(out, fmt.Sprintf("<%s|%s>", slackEscape(address), l.name))
+		out = append(out, slackLink(l.text, l.name))
 	}
 	if len(out) == 0 {
 		return nil

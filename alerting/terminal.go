@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"kvwatch/rules"
@@ -30,7 +31,10 @@ func (s *terminalSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	return unmarshal((*plain)(s))
 }
 
-func (s *terminalSettings) traits() traits      { return traits{sendResolved: s.SendResolved} }
+func (s *terminalSettings) traits() traits {
+	return traits{sendResolved: s.SendResolved, reports: true}
+}
+
 func (s *terminalSettings) setDirectory(string) {}
 
 func (s *terminalSettings) receiver(e environment) (Receiver, error) {
@@ -42,10 +46,27 @@ type terminal struct{ out io.Writer }
 
 // Notify prints one notification as a block of text.
 func (t *terminal) Notify(ctx context.Context, n Notification) (retry bool, err error) {
+	return t.print(ctx, terminalText(n))
+}
+
+// Report prints a report as it stands.
+func (t *terminal) Report(ctx context.Context, r Report, _ time.Time) (retry bool, err error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n■ %s\n", r.Title)
+	for _, l := range r.Lines {
+		fmt.Fprintf(&b, "  %s\n", wrapped(l, terminalWidth, "    "))
+	}
+	if r.Link != "" {
+		fmt.Fprintf(&b, "  %s\n", r.Link)
+	}
+	return t.print(ctx, b.String())
+}
+
+func (t *terminal) print(ctx context.Context, text string) (retry bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
-	if _, err := io.WriteString(t.out, terminalText(n)); err != nil {
+	if _, err := io.WriteString(t.out, text); err != nil {
 		return true, fmt.Errorf("standard output: %w", err)
 	}
 	return false, nil

@@ -45,7 +45,7 @@ func (s *webhookSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	return checkURL(string(s.URL), s.URLFile)
 }
 
-func (s *webhookSettings) traits() traits { return traits{sendResolved: s.SendResolved} }
+func (s *webhookSettings) traits() traits { return traits{sendResolved: s.SendResolved, reports: true} }
 
 func (s *webhookSettings) setDirectory(dir string) {
 	s.URLFile = commoncfg.JoinDir(dir, s.URLFile)
@@ -68,6 +68,16 @@ type webhook struct {
 
 // Notify posts one notification.
 func (w *webhook) Notify(ctx context.Context, n Notification) (retry bool, err error) {
+	return w.post(ctx, newWebhookPayload(n, w.settings.MaxAlerts), n.Now)
+}
+
+// Report posts a payload of the same form that has no alert in it.
+func (w *webhook) Report(ctx context.Context, r Report, now time.Time) (retry bool, err error) {
+	return w.post(ctx, newReportPayload(r), now)
+}
+
+// post posts a payload.
+func (w *webhook) post(ctx context.Context, payload any, now time.Time) (retry bool, err error) {
 	address, err := addressFrom("url_file", string(w.settings.URL), w.settings.URLFile)
 	if err != nil {
 		return false, err
@@ -77,7 +87,7 @@ func (w *webhook) Notify(ctx context.Context, n Notification) (retry bool, err e
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.settings.Timeout))
 		defer cancel()
 	}
-	return postJSON(ctx, w.client, address, newWebhookPayload(n, w.settings.MaxAlerts), n.Now)
+	return postJSON(ctx, w.client, address, payload, now)
 }
 
 // webhookPayload is what Alertmanager's webhook receiver posts. The order of
@@ -93,6 +103,26 @@ type webhookPayload struct {
 	Version           string            `json:"version"`
 	GroupKey          string            `json:"groupKey"`
 	TruncatedAlerts   uint64            `json:"truncatedAlerts"`
+}
+
+// reportPayload is a report: what reads Alertmanager's payload finds no alert in it.
+type reportPayload struct {
+	webhookPayload
+
+	Report Report `json:"report"`
+}
+
+// statusReport is the status of a payload that is a report.
+const statusReport rules.AlertState = "report"
+
+func newReportPayload(r Report) reportPayload {
+	return reportPayload{
+		webhookPayload: webhookPayload{
+			Receiver: r.Receiver, Status: statusReport, Alerts: []webhookAlert{}, GroupLabels: map[string]string{"report": r.Kind}, CommonLabels: map[string]string{"report": r.Kind},
+			CommonAnnotations: map[string]string{"summary": r.Title, "description": strings.Join(r.Lines, "\n")}, Version: "4", GroupKey: r.ID,
+		},
+		Report: r,
+	}
 }
 
 type webhookAlert struct {

@@ -20,8 +20,10 @@ const (
 	// measurePage is how far apart the pages are that are read of a target: counters
 	// lose nothing by it, and gauges are read often enough.
 	measurePage = time.Minute
-	// measureChunk is how much history is read at once: some 3 MB of a target.
-	measureChunk = 6 * time.Hour
+	// measureChunk is how much history is read at once, some 3 MB of a target, of
+	// measureTargets targets or fewer.
+	measureChunk   = 6 * time.Hour
+	measureTargets = 32
 	// measureWarm is how long before the first slot pages are read, so that its
 	// counters have something to grow from.
 	measureWarm = 2 * measurePage
@@ -53,7 +55,7 @@ type Measurer struct {
 
 // gaugeMeans adds up what the pages of a slot show.
 type gaugeMeans struct {
-	pages, busy, running, waiting, usage, inFlight float64
+	pages, busy, queued, running, waiting, usage, inFlight float64
 }
 
 // NewMeasurer makes one that keeps so much; pools are those of the configuration.
@@ -100,7 +102,7 @@ func (m *Measurer) Read(ctx context.Context, now time.Time, scan ScanFunc) error
 		m.upTo = first
 	}
 	for m.upTo.Before(to) {
-		end := m.upTo.Add(measureChunk).Truncate(measureChunk)
+		end := m.nextChunk()
 		if end.After(to) {
 			end = to
 		}
@@ -114,6 +116,14 @@ func (m *Measurer) Read(ctx context.Context, now time.Time, scan ScanFunc) error
 		m.slots[name] = slices.Delete(slots, 0, old)
 	}
 	return nil
+}
+
+// nextChunk is the end of what is read next. Of a large fleet it is less: all of
+// it is in memory at once.
+func (m *Measurer) nextChunk() time.Time {
+	long := measureChunk * measureTargets / time.Duration(max(len(m.engine.targets), measureTargets))
+	long = max(long.Truncate(sizing.SlotLength), sizing.SlotLength)
+	return m.upTo.Add(long).Truncate(long)
 }
 
 // observe takes pages without measuring between them.
@@ -218,6 +228,9 @@ func (m *Measurer) take(r measuredRound) {
 			g.busy++
 		}
 		g.waiting += value(gaugeWaiting)
+		if value(gaugeWaiting) > 0 {
+			g.queued++
+		}
 		g.usage += value(gaugeUsage)
 		g.inFlight += value(gaugeInFlight)
 	}
@@ -284,6 +297,7 @@ func (m *Measurer) add(s *sizing.Slot, w unitWindow) {
 	s.Engines++
 	s.EngineSeconds += covered
 	s.BusySeconds += covered * g.busy / g.pages
+	s.QueuedSeconds += covered * g.queued / g.pages
 	s.RunningSeconds += covered * g.running / g.pages
 	plus(&s.Running, g.running/g.pages)
 	plus(&s.Waiting, g.waiting/g.pages)

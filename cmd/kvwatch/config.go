@@ -132,5 +132,6 @@ func (c *Config) check() error {
 		rules.Validate(c.Pools, c.Rules),
 		c.Alerting.Check(),
 		checkPlanWindow(c.PlanWindow),
+		c.Schedules.check(c.Alerting),
 	)
 }

@@ -64,6 +64,8 @@ type daemon struct {
 	intake     *intake
 	scheduler  *scheduler
 	plans      *planReviewer
+	incidents  *incidentLog
+	reviews    *reviewer
 
 	// reloading lets one reload happen at a time; it guards o.Config after start.
 	reloading sync.Mutex
@@ -198,6 +200,18 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 	d.plans = &planReviewer{scan: d.store.Scan, engine: d.engine, log: d.log.With("component", "sizing")}
 	d.plans.reload(c)
 	d.scheduler.add(jobSizing, d.plans.review)
+	if d.incidents, err = openIncidents(filepath.Join(d.o.StoragePath, "incidents.jsonl"), time.Now(), d.log.With("component", "reviews")); err != nil {
+		return err
+	}
+	if d.reviews, err = openReviewer(&reviewer{
+		dir: filepath.Join(d.o.StoragePath, "reviews"), externalURL: d.o.ExternalURL, scan: d.store.Scan, engine: d.engine, incidents: d.incidents,
+		tell: d.dispatcher.Report, log: d.log.With("component", "reviews"),
+	}); err != nil {
+		return err
+	}
+	d.reviews.reload(c)
+	d.scheduler.add(jobReview, d.reviews.review)
+	d.scheduler.add(jobDigest, d.reviews.digest)
 	d.setSchedules(c.Schedules)
 	d.registry.MustRegister(newSeriesExporter(d.engine.Recorded), newScrapeDurations(d.intake.targets))
 	return d.openPage()
@@ -210,6 +224,7 @@ func (d *daemon) openPage() error {
 		Interval: time.Duration(d.o.Config.Global.ScrapeInterval),
 		Targets:  d.intake.targets, Recorded: d.engine.Recorded, Alerts: d.engine.Alerts, Detectors: d.engine.Detectors, Pools: d.engine.Pools,
 		Sessions: d.engine.Sessions, Events: d.engine.Events, Plans: d.engine.Plans, Muted: d.muted,
+		Reviews: d.reviews.list, ReadReview: d.reviews.read,
 		Queryable: d.store.Queryable(), Now: time.Now, Logger: d.log.With("component", "web"), Runbooks: rules.Runbooks(),
 	})
 	if err != nil {
@@ -228,6 +243,7 @@ func (d *daemon) sink(ctx context.Context, r *collector.Round) {
 
 // dispatch adds the external labels, which say whose alerts these are.
 func (d *daemon) dispatch(ctx context.Context, now time.Time, alerts []rules.Alert) {
+	d.incidents.take(now, alerts)
 	for i := range alerts {
 		alerts[i].Labels = d.withExternal(alerts[i].Labels)
 	}

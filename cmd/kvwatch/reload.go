@@ -41,6 +41,7 @@ func (d *daemon) tryReload() error {
 		return err
 	}
 	d.setGlobal(c.Global)
+	d.reviews.reload(c)
 	d.setSchedules(c.Schedules)
 	d.plans.reload(c)
 	d.scheduler.hasten(jobSizing, time.Now())

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -88,7 +87,7 @@ func (o reviewOptions) review(test *backtest, plans []*planFile, past pastSource
 	for i := range report.Alerts {
 		in.Incidents = append(in.Incidents, newIncident(&report.Alerts[i]))
 	}
-	in.Notes, in.Learning = test.faults(), test.learning()
+	in.Notes, in.Learning = test.faults(), learning(test.variants[0].engine)
 	for _, p := range plans {
 		slots := in.Slots[p.Pool]
 		if p.Pool == "" && len(in.Slots) == 1 {
@@ -132,15 +131,4 @@ func (t *backtest) measure(r *collector.Round) {
 		return
 	}
 	t.measurer.Observe(r)
-}
-
-// learning says which detectors could not judge yet at the end.
-func (t *backtest) learning() []string {
-	var all []string
-	for _, d := range t.variants[0].engine.Detectors() {
-		if d.Phase == rules.PhaseLearning {
-			all = append(all, fmt.Sprintf("%s of pool %s: %s", d.Alert, d.Labels["pool"], d.Text))
-		}
-	}
-	return all
 }

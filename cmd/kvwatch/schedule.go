@@ -7,12 +7,70 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"kvwatch/alerting"
 )
 
 // Schedules is `schedules`: when what is done by the clock is done.
 type Schedules struct {
 	// Sizing is when the plans are worked out again from what was measured.
 	Sizing *Cron `yaml:"sizing,omitempty"`
+	// Review is when the capacity review of the time since the last one is made.
+	Review *ReviewSchedule `yaml:"review,omitempty"`
+	// Digest is when the same time is told of in a few lines.
+	Digest *ReviewSchedule `yaml:"digest,omitempty"`
+}
+
+// ReviewSchedule is when a review is made and who is told: a time table alone, or
+// a mapping.
+type ReviewSchedule struct {
+	Cron *Cron `yaml:"cron"`
+	// Receiver is told; left out, the root route's.
+	Receiver string `yaml:"receiver,omitempty"`
+}
+
+// UnmarshalYAML takes both forms.
+func (s *ReviewSchedule) UnmarshalYAML(unmarshal func(any) error) error {
+	var text string
+	if err := unmarshal(&text); err == nil {
+		return unmarshal(&s.Cron)
+	}
+	type plain ReviewSchedule
+	if err := unmarshal((*plain)(s)); err != nil {
+		return err
+	}
+	if s.Cron == nil {
+		return errors.New(`schedules: cron is missing: say when, as in cron: "0 8 * * MON"`)
+	}
+	return nil
+}
+
+// of is the schedule of a kind of review, nil where there is none.
+func (s Schedules) of(kind string) *ReviewSchedule {
+	if kind == jobDigest {
+		return s.Digest
+	}
+	return s.Review
+}
+
+// check finds receivers that are not there.
+func (s Schedules) check(c alerting.Config) error {
+	var errs []error
+	for _, kind := range []string{jobReview, jobDigest} {
+		schedule := s.of(kind)
+		if schedule == nil {
+			continue
+		}
+		err := c.CheckReport(schedule.Receiver)
+		switch {
+		case err == nil:
+		case schedule.Receiver == "":
+			errs = append(errs, fmt.Errorf("schedules: %s: the root route's %w, as in %s: {cron: ..., receiver: ...}", kind, err, kind))
+		default:
+			errs = append(errs, fmt.Errorf("schedules: %s: receiver: %w", kind, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // UnmarshalYAML decodes strictly; what is left out keeps its default.
@@ -81,8 +139,21 @@ func parseCron(text string) (*Cron, error) {
 
 // setSchedules gives every job of the daemon the schedule of the configuration.
 func (d *daemon) setSchedules(s Schedules) {
-	d.scheduler.set(jobSizing, s.Sizing, time.Now())
+	now := time.Now()
+	d.scheduler.set(jobSizing, s.Sizing, now)
+	for _, kind := range []string{jobReview, jobDigest} {
+		var when *Cron
+		if schedule := s.of(kind); schedule != nil {
+			when = schedule.Cron
+		}
+		d.scheduler.set(kind, when, now)
+		d.scheduler.catchUp(kind, d.reviews.last(kind, when), now)
+	}
 }
 
 // The jobs that have a schedule.
-const jobSizing = "sizing"
+const (
+	jobSizing = "sizing"
+	jobReview = "review"
+	jobDigest = "digest"
+)

@@ -57,6 +57,26 @@ func (s *scheduler) set(name string, when *Cron, now time.Time) {
 	s.wake()
 }
 
+// catchUpAfter is how long after a start a missed time is made up for: by then
+// the rules have seen the fleet.
+const catchUpAfter = 2 * time.Minute
+
+// catchUp makes the job of that name due soon, once, when a time of its schedule
+// has passed since it was done last; a zero last was never.
+func (s *scheduler) catchUp(name string, last, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if j.name != name || j.when == nil || last.IsZero() || j.busy {
+			continue
+		}
+		if missed := j.when.Next(last); !missed.IsZero() && !missed.After(now) && j.next.After(now.Add(catchUpAfter)) {
+			j.next = now.Add(catchUpAfter)
+		}
+	}
+	s.wake()
+}
+
 // hasten makes the job of that name due now, if it has a schedule.
 func (s *scheduler) hasten(name string, now time.Time) {
 	s.mu.Lock()

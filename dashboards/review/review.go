@@ -23,8 +23,13 @@ type Input struct {
 	Slots map[string][]sizing.Slot
 	// Incidents are the alerts that the rules told, in order of time.
 	Incidents []Incident
+	// MeasureLead finds each incident's time to the next queue from the slots; else it
+	// is what they have.
+	MeasureLead bool
 	// Plans are those of the pools, worked out again.
 	Plans []*sizing.Live
+	// Journal is what operators told and kvwatch recommended, in order of time.
+	Journal []Event
 	// Notes say what is wrong with the record; Learning what rules could not judge yet.
 	Notes, Learning []string
 }
@@ -40,7 +45,17 @@ type Review struct {
 	Incidents []Incident `json:"incidents"`
 	// Plans against what was measured, each with its assumptions, costs and knee.
 	Plans []*sizing.Live `json:"plans"`
-	Data  Data           `json:"data"`
+	// Journal is what operators told, what kvwatch recommended, and what came of it.
+	Journal []Event `json:"journal"`
+	Data    Data    `json:"data"`
+}
+
+// Event is an entry of the journal.
+type Event struct {
+	At   time.Time `json:"at"`
+	Kind string    `json:"kind"`
+	Pool string    `json:"pool,omitempty"`
+	Text string    `json:"text,omitempty"`
 }
 
 // Incident is one alert that the rules told.
@@ -141,8 +156,8 @@ type Day struct {
 func New(in Input) *Review {
 	r := &Review{
 		From: in.From.UTC(), To: in.To.UTC(), Source: in.Source, Pools: []Pool{}, Incidents: append([]Incident{}, in.Incidents...),
-		Plans: append([]*sizing.Live{}, in.Plans...),
-		Data:  Data{Covered: map[string]float64{}, Notes: append([]string{}, in.Notes...), Learning: append([]string{}, in.Learning...), Unknown: []string{}},
+		Plans: append([]*sizing.Live{}, in.Plans...), Journal: append([]Event{}, in.Journal...),
+		Data: Data{Covered: map[string]float64{}, Notes: append([]string{}, in.Notes...), Learning: append([]string{}, in.Learning...), Unknown: []string{}},
 	}
 	for _, name := range sortedNames(in.Slots) {
 		slots := between(in.Slots[name], in.From, in.To)
@@ -158,6 +173,9 @@ func New(in Input) *Review {
 		r.Data.Unknown = append(r.Data.Unknown, p.unknown()...)
 		for i := range r.Incidents {
 			r.Incidents[i].addExcess(&p, slots)
+			if in.MeasureLead {
+				r.Incidents[i].measureLead(name, slots)
+			}
 		}
 		r.countIncidents(&r.Pools[len(r.Pools)-1])
 	}

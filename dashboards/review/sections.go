@@ -220,7 +220,15 @@ func timeCell(s *float64) string {
 	if s == nil {
 		return "unknown"
 	}
-	return sizing.Seconds(*s)
+	return seconds(*s)
+}
+
+// seconds spells a short time.
+func seconds(s float64) string {
+	if s < 1 {
+		return fmt.Sprintf("%.3g ms", 1000*s)
+	}
+	return fmt.Sprintf("%.3g s", s)
 }
 
 func shareCell(v *float64) string {
@@ -242,8 +250,10 @@ func length(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
 		return fmt.Sprintf("%.1f days", d.Hours()/24)
-	case d >= time.Hour:
+	case d >= time.Hour && d%time.Hour >= time.Minute:
 		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
 	case d >= time.Minute:
 		return fmt.Sprintf("%d min", int(d.Minutes()))
 	default:

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"io/fs"
 	"log/slog"
 	"math"
 	"slices"
@@ -59,6 +60,13 @@ func (f *fixture) options() Options {
 		Sessions:  fixtureSessions,
 		Events:    fixtureEvents,
 		Plans:     fixturePlans,
+		Reviews:   fixtureReviews,
+		ReadReview: func(name, form string) ([]byte, error) {
+			if name != fixtureReviews()[0].Name {
+				return nil, fs.ErrNotExist
+			}
+			return []byte("the review as " + form), nil
+		},
 		Queryable: f.store.Queryable(),
 		Now:       func() time.Time { return fixtureNow },
 		Logger:    slog.New(slog.DiscardHandler),
@@ -399,11 +407,16 @@ func fixtureAlerts() []rules.Alert {
 	}
 }
 
+func fixtureReviews() []KeptReview {
+	return []KeptReview{{Name: "2026-11-30T080000Z-review", Kind: "review", At: fixtureNow.Add(-time.Hour)}}
+}
+
 // fixtureEvents are a deploy shortly before the collapse, a note and a
 // maintenance that lasts.
 func fixtureEvents(from, to time.Time) []rules.Event {
 	all := []rules.Event{
 		{At: fixtureNow.Add(-30 * time.Hour), Kind: rules.EventNote, Text: "too old to show"},
+		{At: fixtureNow.Add(-50 * 24 * time.Hour), Plan: "agents-30b", Kind: rules.EventRecommendation, Text: "plan agents-30b: review it: 4 replicas instead of 3"},
 		{At: fixtureNow.Add(-26 * time.Minute), Pool: "agents", Kind: rules.EventDeploy, Text: "router 2.4 <b>"},
 		{At: fixtureNow.Add(-5 * time.Minute), Kind: rules.EventMaintenance, Text: "switch replaced", Until: fixtureNow.Add(time.Hour)},
 	}

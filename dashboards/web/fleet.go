@@ -33,6 +33,10 @@ type fleet struct {
 	Sessions []rules.PoolSessions `json:"sessions"`
 	// Plans are the sizing plans, held against what was measured.
 	Plans []rules.PlanReview `json:"plans"`
+	// PlanEvents are what was recommended about them, and what came of it.
+	PlanEvents []rules.Event `json:"plan_events"`
+	// Reviews are the newest that were made by the clock.
+	Reviews []KeptReview `json:"reviews"`
 	// Events are those of the last day.
 	Events []rules.Event `json:"events"`
 }
@@ -104,6 +108,8 @@ func (p *page) fleetNow() fleet {
 		Gateways:        sortedBy(b.gateways, func(g *gatewayView) string { return g.Job + "\xff" + g.Instance }),
 		Sessions:        append([]rules.PoolSessions{}, p.o.Sessions()...), // never null
 		Plans:           append([]rules.PlanReview{}, p.o.Plans()...),
+		PlanEvents:      p.planEvents(""),
+		Reviews:         p.newestReviews(),
 	}
 }
 

@@ -51,6 +51,10 @@ type Options struct {
 	Events func(from, to time.Time) []rules.Event
 	// Plans gives the sizing plans as they were worked out last; the same holds.
 	Plans func() []rules.PlanReview
+	// Reviews lists the reviews that are kept, the newest first, and ReadReview
+	// returns one in a form: json, md or html. Without them there are none.
+	Reviews    func() []KeptReview
+	ReadReview func(name, form string) ([]byte, error)
 	// Muted says why an alert with these labels is not told; nil says that all are.
 	Muted func(lbls map[string]string, now time.Time) alerting.Muting
 
@@ -117,6 +121,8 @@ func (p *page) routes() *http.ServeMux {
 	mux.HandleFunc("GET /api/v1/kvwatch/explain", p.explain)
 	mux.HandleFunc("GET /api/v1/kvwatch/events", p.events)
 	mux.HandleFunc("GET /api/v1/kvwatch/plans", p.plans)
+	mux.HandleFunc("GET /api/v1/kvwatch/reviews", p.reviews)
+	mux.HandleFunc("GET /reviews/{name}", p.review)
 	return mux
 }
 

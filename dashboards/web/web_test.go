@@ -468,6 +468,7 @@ func TestPlans(t *testing.T) {
 		Assumptions []sizing.Judged    `json:"assumptions"`
 		Required    map[string]float64 `json:"required"`
 		Written     string             `json:"written"`
+		Journal     []rules.Event      `json:"journal"`
 	}
 	resp, body := request(t, http.MethodGet, server.URL+"/api/v1/kvwatch/plans", nil)
 	answer := struct{ Data any }{&got}
@@ -479,6 +480,9 @@ func TestPlans(t *testing.T) {
 	}
 	if diff := cmp.Diff(fixturePlans()[0].Assumptions, got[0].Assumptions); diff != "" {
 		t.Errorf("assumptions (-want +got):\n%s", diff)
+	}
+	if len(got[0].Journal) != 1 || got[0].Journal[0].Kind != rules.EventRecommendation {
+		t.Errorf("journal: %+v", got[0].Journal)
 	}
 	if want := "plan: agents-30b\ndate: \"" + fixtureNow.Format(time.DateOnly) + "\"\nowner: platform\n"; !strings.HasPrefix(got[0].Written, want) {
 		t.Errorf("written: %q, want it to begin with %q", got[0].Written, want)

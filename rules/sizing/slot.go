@@ -15,10 +15,10 @@ type Slot struct {
 	// Start is when it begins; starts are whole multiples of SlotLength.
 	Start time.Time
 	// Engines is how many engines were read at least once; EngineSeconds is the
-	// time in which they were, and BusySeconds the part of it in which a request
-	// ran.
-	Engines                    int
-	EngineSeconds, BusySeconds float64
+	// time in which they were, BusySeconds the part of it in which a request ran,
+	// and QueuedSeconds that in which one waited.
+	Engines                                   int
+	EngineSeconds, BusySeconds, QueuedSeconds float64
 	// Requests is how many got their first token.
 	Requests float64
 	// Prompted is prompt tokens, Missed those of them that were computed, where

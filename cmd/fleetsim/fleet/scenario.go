@@ -52,7 +52,7 @@ type Scenario struct {
 
 // Scenarios lists all scenarios in the order in which they are documented.
 func Scenarios() []Scenario {
-	return slices.Concat(demoScenarios(), quietScenarios(), harmlessScenarios(), incidentScenarios())
+	return slices.Concat(demoScenarios(), quietScenarios(), harmlessScenarios(), incidentScenarios(), monthScenarios())
 }
 
 // scenarioNamed finds a scenario.

@@ -56,6 +56,9 @@ var demand = []string{growing, "demand_flat"} //nolint:gochecknoglobals // a tab
 // healthy is the scenario in which nothing happens at all.
 const healthy = "healthy_week"
 
+// month is the scenario for reviews: its incidents are those of others.
+const month = "month"
+
 // growing is the scenario of demand that grows.
 const growing = "demand_growth"
 
@@ -73,8 +76,8 @@ const smallQuiet, smallIncident = 24 * time.Hour, 33 * time.Hour
 func Full() []Entry {
 	var all []Entry
 	for _, s := range fleet.Scenarios() {
-		if s.Profile == "" {
-			continue // the demo's, whose hours are minutes
+		if s.Profile == "" || s.Name == month {
+			continue // the demo's, whose hours are minutes, and what is looked back on
 		}
 		if s.Onset == 0 && s.Length > mostDays && !slices.Contains(demand, s.Name) {
 			s.Length = mostDays

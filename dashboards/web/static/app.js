@@ -11,6 +11,7 @@ import { plans } from "./plans.js";
 import { PoolCharts } from "./poolcharts.js";
 import { pools } from "./pools.js";
 import { recent } from "./recent.js";
+import { reviews } from "./reviews.js";
 import { sessions } from "./sessions.js";
 import { targets } from "./targets.js";
 
@@ -138,6 +139,7 @@ function render() {
   show(place("pools"), pools(fleet, state.recent, view));
   show(place("sessions"), sessions(fleet));
   show(place("plans"), plans(fleet));
+  show(place("reviews"), reviews(fleet));
   show(place("gateways"), gateways(fleet, state.recent, range));
   show(place("targets"), targets(fleet, view));
   show(place("detectors"), !quiet && detectors(fleet, state.why));

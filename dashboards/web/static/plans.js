@@ -14,7 +14,7 @@ export function plans(fleet) {
 }
 
 function card(plan, fleet) {
-  const told = fleet.events.filter((e) => e.plan === plan.plan).reverse();
+  const told = fleet.plan_events.filter((e) => e.plan === plan.plan).slice(-4).reverse();
   const untold = plan.assumptions.filter((a) => a.verdict === "cannot tell");
   return h("article", { class: "card", "data-key": `plan ${plan.plan}` },
     h("header", { class: "cardhead" },
