@@ -16,11 +16,10 @@ func (w *slackWebhook) Report(ctx context.Context, r Report, now time.Time) (ret
 
 // Report posts a report as a message of its own, without a thread.
 func (b *slackBot) Report(ctx context.Context, r Report, now time.Time) (retry bool, err error) {
-	token, err := secretFrom("token_file", string(b.settings.Token), b.settings.TokenFile)
+	api, err := b.api(now)
 	if err != nil {
 		return false, err
 	}
-	api := slack.New(token, b.options(now)...)
 	if _, _, err := api.PostMessageContext(ctx, b.settings.Channel, message(slackEscape(r.Title), slackReport(r))...); err != nil {
 		return slackError(err)
 	}
