@@ -236,10 +236,11 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 	e.forgetRemembered(n)
 	e.journalPlans(now)
 	e.forgetPlaced()
-	alerts = e.alerts(false)
+	alerts = e.alerts()
 	if !e.opts.AlertsOnly {
-		e.countAlerts()
+		e.countAlerts(alerts)
 	}
+	alerts = slices.DeleteFunc(alerts, func(a Alert) bool { return a.State == StatePending }) // nobody is told of those
 	for _, o := range e.gone {
 		e.batch.drop(o)
 	}
@@ -348,17 +349,17 @@ func (e *Engine) sortedPools() []*pool {
 func (e *Engine) Alerts() []Alert {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.alerts(true)
+	return e.alerts()
 }
 
-func (e *Engine) alerts(pending bool) []Alert {
+func (e *Engine) alerts() []Alert {
 	all := []Alert{}
 	for _, w := range e.allWatches() {
-		all = w.alerts(all, pending)
+		all = w.alerts(all)
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.remembered.Watches)) {
 		s := e.remembered.Watches[key]
-		all = s.alerts(all, pending)
+		all = s.alerts(all)
 	}
 	return all
 }

@@ -14,9 +14,9 @@ type alertCount struct {
 	state          AlertState
 }
 
-// countAlerts renews kvwatch_alerts: 0 where nothing is open, so that the
+// countAlerts renews kvwatch_alerts from all alerts, pending ones too: 0 where nothing is open, so that the
 // series are there before the first alert.
-func (e *Engine) countAlerts() {
+func (e *Engine) countAlerts(alerts []Alert) {
 	counts := map[alertCount]float64{}
 	for name, s := range e.rules {
 		if s.disabled {
@@ -25,7 +25,7 @@ func (e *Engine) countAlerts() {
 		counts[alertCount{name, s.severity, StatePending}] = 0
 		counts[alertCount{name, s.severity, StateFiring}] = 0
 	}
-	for _, a := range e.alerts(true) {
+	for _, a := range alerts {
 		if a.State != StateResolved {
 			counts[alertCount{a.Name, a.Severity, a.State}]++
 		}

@@ -108,6 +108,9 @@ func (r *ring) push(at int64) int {
 // get and set reach the value of a column on the page in a slot.
 func (r *ring) get(c column, slot int) float64 { return r.rows[slot*r.stride+c.number-1] }
 
+// row holds the values of the page in a slot, by column.
+func (r *ring) row(slot int) []float64 { return r.rows[slot*r.stride : (slot+1)*r.stride] }
+
 func (r *ring) set(c column, slot int, v float64) { r.rows[slot*r.stride+c.number-1] = v }
 
 // slot is where the i-th page (0 is the oldest) lies.

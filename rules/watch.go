@@ -258,15 +258,13 @@ func (w *watch) labels(severity string) map[string]string {
 
 // alerts appends what the watch has to tell: the open alert and those that
 // resolved lately, unless the same alert is open again.
-func (w *watchState) alerts(to []Alert, pending bool) []Alert {
+func (w *watchState) alerts(to []Alert) []Alert {
 	open := ""
 	if a := w.Alert; a != nil {
 		if a.State == StateFiring {
 			open = a.Key()
 		}
-		if a.State == StateFiring || pending {
-			to = append(to, a.clone())
-		}
+		to = append(to, a.clone())
 	}
 	for _, a := range w.Resolved {
 		if open == "" || a.Key() != open {

@@ -25,7 +25,7 @@ func TestWatchLife(t *testing.T) {
 	on, off := Verdict{Active: true, Summary: "s"}, Verdict{Phase: PhaseWatching}
 
 	w.step(at(0), on, "http://k")
-	if w.Alert == nil || w.Alert.State != StatePending || len(w.alerts(nil, false)) != 0 || len(w.alerts(nil, true)) != 1 {
+	if w.Alert == nil || w.Alert.State != StatePending || len(w.alerts(nil)) != 1 {
 		t.Fatalf("at once: %+v", w.Alert)
 	}
 	w.step(at(30), off, "")
@@ -49,15 +49,15 @@ func TestWatchLife(t *testing.T) {
 		t.Errorf("annotations %v", a.Annotations)
 	}
 	w.step(at(200), off, "")
-	if got := w.alerts(nil, false); len(got) != 1 || got[0].State != StateResolved || !got[0].ResolvedAt.Equal(at(200)) {
+	if got := w.alerts(nil); len(got) != 1 || got[0].State != StateResolved || !got[0].ResolvedAt.Equal(at(200)) {
 		t.Fatalf("resolved: %+v", got)
 	}
 	w.step(at(200+15*60), off, "")
-	if len(w.alerts(nil, false)) != 1 {
+	if len(w.alerts(nil)) != 1 {
 		t.Error("it is forgotten too early")
 	}
 	w.step(at(201+15*60), off, "")
-	if len(w.alerts(nil, false)) != 0 {
+	if len(w.alerts(nil)) != 0 {
 		t.Error("it is told of for ever")
 	}
 }
@@ -127,7 +127,7 @@ func TestSeverityThatRises(t *testing.T) {
 	w := newWatch(settings{})
 	w.step(testStart, Verdict{Active: true}, "")
 	w.step(testStart.Add(time.Minute), Verdict{Active: true, Severity: SeverityCritical}, "")
-	all := w.alerts(nil, false)
+	all := w.alerts(nil)
 	if len(all) != 2 || all[0].Severity != SeverityCritical || all[0].State != StateFiring || !all[0].ActiveAt.Equal(testStart) ||
 		all[1].Severity != SeverityWarning || all[1].State != StateResolved {
 		t.Errorf("alerts %+v", all)
