@@ -112,8 +112,9 @@ type prompt struct {
 }
 
 // acquire pins what is cached of a prompt for a lease and returns how many of
-// its tokens need not be computed. It pins nothing and returns false when the
-// whole prompt does not fit beside what is pinned, with reserve blocks to spare.
+// its tokens need not be computed. It pins nothing and returns false, with what
+// it found, when the whole prompt does not fit beside what is pinned, with
+// reserve blocks to spare.
 func (c *cache) acquire(l *lease, want prompt, reserve int) (hit int, ok bool) {
 	if want.blocks != nil {
 		return c.acquireBlocks(l, want, reserve)
@@ -130,7 +131,7 @@ func (c *cache) acquire(l *lease, want prompt, reserve int) (hit int, ok bool) {
 		reclaimed = min(reclaimed, hitOwn/c.blockSize) // the rest of it is cut off
 	}
 	if c.pinned+c.unpinned(front, hitShared)+reclaimed+c.blocksFor(want.tokens-hitShared-hitOwn)+reserve > c.usable {
-		return 0, false
+		return hitShared + hitOwn, false
 	}
 	if back != nil && hitOwn == 0 {
 		c.forget(back)

@@ -46,7 +46,7 @@ func (c *cache) acquireBlocks(l *lease, want prompt, reserve int) (hit int, ok b
 	}
 	hit = len(found) * c.blockSize
 	if c.pinned+unpinned+c.blocksFor(want.tokens-hit)+reserve > c.usable {
-		return 0, false
+		return hit, false
 	}
 	for _, p := range found {
 		if p.refs == 0 {

@@ -104,6 +104,9 @@ type engine struct {
 	// chunk is how many of its prompt tokens each request computes in this
 	// step, in the order of running.
 	chunk []int
+	// failed is the look-up of the head of the queue, where the step under way
+	// had no memory for it.
+	failed failedLookUp
 	// finished are those that the step under way has finished.
 	finished []*request
 	stepping bool
@@ -115,6 +118,12 @@ type engine struct {
 	turn    uint64
 	metrics *engineMetrics
 	truth   EngineTruth
+}
+
+// failedLookUp is what was looked up, and found, of a request for which there
+// was no memory.
+type failedLookUp struct {
+	tokens, hit int
 }
 
 // start gives the engine an empty cache and a fresh page.
@@ -197,6 +206,7 @@ func (e *engine) schedule() time.Duration {
 	hw := e.fleet.config.Hardware
 	budget := hw.StepTokens
 	duration := hw.Step
+	e.failed = failedLookUp{}
 	e.chunk = e.chunk[:0]
 	for i := 0; i < len(e.running); i++ {
 		r := e.running[i]
@@ -279,6 +289,7 @@ func (e *engine) admit() bool {
 	want.tokens = r.target()
 	hit, ok := e.cache.acquire(&r.lease, want, reserve)
 	if !ok {
+		e.failed = failedLookUp{want.tokens, hit}
 		return false
 	}
 	e.waiting = slices.Delete(e.waiting, 0, 1)
@@ -350,9 +361,18 @@ func (e *engine) finishOne() {
 	}
 	clear(e.running[len(kept):])
 	e.running = kept
+	e.recount(1)
 	e.metrics.generation.add(float64(decoded))
 	e.truth.GeneratedTokens += uint64(decoded)
 	e.metrics.iteration.observe(float64(tokens + decoded))
+}
+
+// recount counts the look-up of whoever waits for memory, once for each of so
+// many steps, where the version does.
+func (e *engine) recount(steps int) {
+	if e.fleet.release.recounts {
+		e.metrics.lookedUp(e.failed, steps)
+	}
 }
 
 // first books a request's first token.

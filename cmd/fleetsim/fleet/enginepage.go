@@ -101,6 +101,7 @@ func newEngineMetrics(f *Fleet, e *engine) *engineMetrics {
 		memory:            p.find("process_resident_memory_bytes"),
 	}
 	e.cache.evicted, e.cache.reused = m.evicted, m.reused
+	p.remove(f.release.lacks)
 	return m
 }
 
@@ -137,6 +138,13 @@ func tokenHistogramBounds(maxModelLen int) map[string][]float64 {
 		bounds[name] = tokenBounds(maxModelLen)
 	}
 	return bounds
+}
+
+// lookedUp books so many look-ups that ended without the request being
+// scheduled, as versions did that count each.
+func (m *engineMetrics) lookedUp(l failedLookUp, times int) {
+	m.cacheQueries.add(float64(l.tokens * times))
+	m.cacheHits.add(float64(l.hit * times))
 }
 
 // admitted books the look-up of a request that was scheduled for the first time.

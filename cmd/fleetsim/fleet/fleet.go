@@ -77,6 +77,9 @@ type Config struct {
 	Tides Tides
 	// Standby is how many engines more a scenario may add.
 	Standby int
+	// EngineVersion is the engines' version of vLLM, as far as what they say of
+	// cached tokens goes; default EngineVersion.
+	EngineVersion string
 	// Quiet leaves out all sessions: only requests from outside come.
 	Quiet bool
 	// Observe is told of each call at its end. It must not call the Fleet.
@@ -113,6 +116,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Engines < 0 || c.GatewayWorkers < 0 || c.Users < 0 || c.Standby < 0 || c.Load < 0 || c.Workload.Sessions < 0 {
 		return c, errors.New("engines, gateway workers, users, load and sessions must be positive")
 	}
+	release, err := releaseOf(c.EngineVersion)
+	if err != nil {
+		return c, err
+	}
+	c.EngineVersion = release.version
 	c.Hardware = c.Hardware.withDefaults(hardware)
 	c.Workload = c.Workload.withDefaults(workload)
 	if c.Chat.SessionsPerHour > 0 {
@@ -163,6 +171,7 @@ type Fleet struct {
 	// arrivals are the random numbers of when sessions begin.
 	arrivals   *rand.Rand
 	conditions conditions
+	release    release
 	loss       *loss
 	history    history
 
@@ -202,6 +211,9 @@ func newFleet(config Config) (*Fleet, error) {
 	}
 	f := &Fleet{config: config, now: min(0, -config.WarmUp), conditions: usualConditions(), arriving: make(chan *guest)}
 	f.longest = min(config.Hardware.MaxModelLen, (config.Hardware.KVBlocks-1)*config.Hardware.BlockSize)
+	if f.release, err = releaseOf(config.EngineVersion); err != nil {
+		return nil, err
+	}
 	if f.vllm, err = readShape(vllmShape); err != nil {
 		return nil, err
 	}

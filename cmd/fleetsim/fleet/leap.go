@@ -102,6 +102,7 @@ func (e *engine) book(now time.Duration) {
 		alike := min(e.metrics.alike(duration, l.growth), done-l.booked)
 		e.metrics.decodedSteps(duration, l.growth, l.sequences, alike)
 		e.truth.GeneratedTokens += uint64(l.sequences * alike)
+		e.recount(alike)
 		l.booked += alike
 	}
 }

@@ -41,6 +41,11 @@ type Scenario struct {
 	// Incident is the first one; a scenario without any has a zero Onset. Times
 	// that depend on the seed are known to Fleet.Scenario only, and are zero in Scenarios.
 	Incident
+	// VariantOf is the scenario in which the same happens, to an older version or
+	// looked at more seldom; empty for what is no variant.
+	VariantOf string
+	// ScrapeInterval is how often its pages are to be read, where not as usual.
+	ScrapeInterval time.Duration
 	// Later are the incidents after the first one.
 	Later []Incident
 
@@ -52,7 +57,7 @@ type Scenario struct {
 
 // Scenarios lists all scenarios in the order in which they are documented.
 func Scenarios() []Scenario {
-	return slices.Concat(demoScenarios(), quietScenarios(), harmlessScenarios(), incidentScenarios(), monthScenarios())
+	return slices.Concat(demoScenarios(), quietScenarios(), harmlessScenarios(), incidentScenarios(), monthScenarios(), variantScenarios())
 }
 
 // scenarioNamed finds a scenario.

@@ -20,7 +20,7 @@ const (
 	tickWithGuests = 2 * time.Millisecond
 )
 
-// EngineVersion is what the engines say of themselves.
+// EngineVersion is the newest version of vLLM that the engines may be.
 const EngineVersion = "0.32.0"
 
 // contentType is what both servers send with their pages.
@@ -37,7 +37,7 @@ func (f *Fleet) Handler(i int) http.Handler {
 	})
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"version":%q}`, EngineVersion)
+		fmt.Fprintf(w, `{"version":%q}`, f.release.version)
 	})
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /v1/models", f.serveModels)

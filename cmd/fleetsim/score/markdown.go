@@ -10,16 +10,18 @@ import (
 // that equal corpora give equal files on all machines.
 func (r Result) Markdown() string {
 	var b strings.Builder
-	r.writeHead(&b)
-	r.writeTargets(&b)
-	r.writeIncidents(&b)
-	r.writeFires(&b)
-	r.writeQuiet(&b)
-	r.writeEvents(&b)
-	r.writeQueues(&b)
-	r.writeDemand(&b)
-	r.writeKnees(&b)
-	r.writeCalibration(&b)
+	usual := r.apart()
+	usual.writeHead(&b)
+	usual.writeTargets(&b)
+	usual.writeIncidents(&b)
+	usual.writeFires(&b)
+	usual.writeQuiet(&b)
+	usual.writeEvents(&b)
+	usual.writeQueues(&b)
+	usual.writeDemand(&b)
+	usual.writeKnees(&b)
+	usual.writeCalibration(&b)
+	r.writeVariants(&b)
 	return b.String()
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql"
 
-	"kvwatch/cmd/fleetsim/scrape"
 	"kvwatch/collector"
 )
 
@@ -30,7 +29,8 @@ const (
 // naive judges the naive rules by what Prometheus would have scraped: sums of
 // increases over all engines.
 type naive struct {
-	engines map[string]*naiveEngine
+	engines  map[string]*naiveEngine
+	interval time.Duration
 	// increases are those of the scrapes of the last hour, next the oldest one.
 	increases []naiveIncrease
 	next      int
@@ -71,9 +71,9 @@ type naiveRule struct {
 	fires []fire
 }
 
-func newNaive() *naive {
+func newNaive(interval time.Duration) *naive {
 	return &naive{
-		engines: map[string]*naiveEngine{}, increases: make([]naiveIncrease, longRange/scrape.Interval),
+		engines: map[string]*naiveEngine{}, increases: make([]naiveIncrease, longRange/interval), interval: interval,
 		rules: map[string]*naiveRule{
 			naiveHit5m: {hold: 5 * time.Minute}, naiveHit1h: {hold: 5 * time.Minute},
 			naiveKV: {hold: 2 * time.Minute}, naiveTTFT: {hold: 5 * time.Minute},
@@ -192,7 +192,7 @@ func (n *naive) over(while time.Duration) (hit, p95 float64) {
 	for i, bound := range n.bounds {
 		buckets[i].UpperBound = bound
 	}
-	for i := range int(while / scrape.Interval) {
+	for i := range int(while / n.interval) {
 		one := n.increases[(n.next+len(n.increases)-1-i)%len(n.increases)]
 		queries += one.queries
 		hits += one.hits

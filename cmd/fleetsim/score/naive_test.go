@@ -44,7 +44,7 @@ func (p naivePage) round(queries, hits, usage, fast, slow float64) *collector.Ro
 // each rule fires once, when Prometheus would.
 func TestNaiveRules(t *testing.T) {
 	t.Parallel()
-	n := newNaive()
+	n := newNaive(scrape.Interval)
 	pages := []naivePage{newNaivePage("a"), newNaivePage("b")}
 	const begin, end = 2 * time.Hour, 150 * time.Minute
 	var queries, hits, fast, slow float64
@@ -93,7 +93,7 @@ func TestNaiveRules(t *testing.T) {
 // Without traffic nothing is known, and nothing fires.
 func TestNaiveRulesWithoutTraffic(t *testing.T) {
 	t.Parallel()
-	n := newNaive()
+	n := newNaive(scrape.Interval)
 	page := newNaivePage("a")
 	for at := time.Duration(0); at <= time.Hour; at += scrape.Interval {
 		n.observe(page.round(5000, 1000, 0, 0, 100))

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -43,14 +44,15 @@ func play(ctx context.Context, run Run, step func(time.Duration)) (*played, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", run, err)
 	}
-	p := &player{start: f.Config().Start, naive: newNaive(), byAlert: map[string]string{}, fires: map[string][]fire{}, seen: map[string]int{}}
+	interval := cmp.Or(f.Scenario().ScrapeInterval, scrape.Interval)
+	p := &player{start: f.Config().Start, naive: newNaive(interval), byAlert: map[string]string{}, fires: map[string][]fire{}, seen: map[string]int{}}
 	for _, d := range scored() {
 		p.byAlert[d.Alert] = d.Name
 	}
-	if p.engine, err = rules.New(rules.Options{ScrapeInterval: scrape.Interval, Dispatch: p.keep, AlertsOnly: true, Rules: p.others()}); err != nil {
+	if p.engine, err = rules.New(rules.Options{ScrapeInterval: interval, Dispatch: p.keep, AlertsOnly: true, Rules: p.others()}); err != nil {
 		return nil, fmt.Errorf("%s: %w", run, err)
 	}
-	if err := p.play(ctx, f, run.Length, step); err != nil {
+	if err := p.play(ctx, f, interval, run.Length, step); err != nil {
 		return nil, fmt.Errorf("%s: %w", run, err)
 	}
 	for name, rule := range p.naive.rules {
@@ -72,14 +74,14 @@ func (p *player) others() map[string]rules.Override {
 }
 
 // play scrapes and evaluates until the run is over.
-func (p *player) play(ctx context.Context, f *fleet.Fleet, length time.Duration, step func(time.Duration)) error {
-	scraper := scrape.New(f, scrape.Options{Names: rules.Reads()})
+func (p *player) play(ctx context.Context, f *fleet.Fleet, interval, length time.Duration, step func(time.Duration)) error {
+	scraper := scrape.New(f, scrape.Options{Names: rules.Reads(), Interval: interval})
 	observe := func(r *collector.Round) error {
 		p.engine.Observe(r)
 		p.naive.observe(r)
 		return nil
 	}
-	for at := time.Duration(0); at <= length; at += scrape.Interval {
+	for at := time.Duration(0); at <= length; at += interval {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -93,7 +95,7 @@ func (p *player) play(ctx context.Context, f *fleet.Fleet, length time.Duration,
 		if at%readEvery == 0 {
 			p.readings.read(at, p.engine.Detectors())
 		}
-		step(scrape.Interval)
+		step(interval)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func WriteBlocks(ctx context.Context, f *fleet.Fleet, dir string, past Past) (sa
 		return 0, fmt.Errorf("storage path: %w", err)
 	}
 	w := &blockWriter{dir: dir}
-	for _, p := range pages(f) {
+	for _, p := range pages(f, past.Interval) {
 		w.pages = append(w.pages, &storedPage{page: p, up: stored{labels: named(p.Labels, collector.Up)}})
 	}
 	defer func() { err = errors.Join(err, w.close()) }()

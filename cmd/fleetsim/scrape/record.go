@@ -13,7 +13,7 @@ import (
 // Record gives the pages of the fleet, as their servers write them, to a
 // recorder, in simulated time.
 func Record(ctx context.Context, f *fleet.Fleet, to *collector.Recorder, past Past) error {
-	all := pages(f)
+	all := pages(f, past.Interval)
 	start := f.Config().Start
 	var text bytes.Buffer
 	return past.each(ctx, func(at time.Duration) error {

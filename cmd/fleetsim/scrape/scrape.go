@@ -3,6 +3,7 @@
 package scrape
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,25 +36,25 @@ type page struct {
 }
 
 // pages are those of all engines, those that are built later too, and then that
-// of the gateway.
-func pages(f *fleet.Fleet) []page {
+// of the gateway, read at an interval.
+func pages(f *fleet.Fleet, interval time.Duration) []page {
 	config := f.Config()
 	var all []page
 	for i := range config.Engines + config.Standby {
 		all = append(all, page{
-			Target: target(collector.SourceVLLM, EngineJob, fmt.Sprintf("engine-%d:8000", i)), version: fleet.EngineVersion,
+			Target: target(collector.SourceVLLM, EngineJob, fmt.Sprintf("engine-%d:8000", i), interval), version: config.EngineVersion,
 			read:  func(into *fleet.Snapshot) error { return f.EngineSnapshot(i, into) },
 			write: func(w io.Writer) error { return f.EnginePage(i, w) },
 		})
 	}
 	return append(all, page{
-		Target: target(collector.SourceLiteLLM, GatewayJob, "gateway:4000"), read: f.GatewaySnapshot, write: f.GatewayPage,
+		Target: target(collector.SourceLiteLLM, GatewayJob, "gateway:4000", interval), read: f.GatewaySnapshot, write: f.GatewayPage,
 	})
 }
 
-func target(source, job, instance string) collector.Target {
+func target(source, job, instance string, interval time.Duration) collector.Target {
 	return collector.Target{
-		Labels: labels.FromStrings(model.JobLabel, job, model.InstanceLabel, instance), Source: source, Interval: Interval,
+		Labels: labels.FromStrings(model.JobLabel, job, model.InstanceLabel, instance), Source: source, Interval: interval,
 	}
 }
 
@@ -66,6 +67,8 @@ type Options struct {
 	// Names are the canonical names of the series that are kept, with their
 	// suffixes; empty keeps all that the collector knows.
 	Names []string
+	// Interval is the time between two scrapes of a target; default Interval.
+	Interval time.Duration
 	// Gateway says whether the gateway's page is read beside the engines'.
 	Gateway bool
 }
@@ -96,7 +99,7 @@ func New(f *fleet.Fleet, o Options) *Scraper {
 	for _, name := range append(collector.StoredNames(o.Names...), collector.StoredTargetNames()...) {
 		s.names[name] = true
 	}
-	for _, p := range pages(f) {
+	for _, p := range pages(f, cmp.Or(o.Interval, Interval)) {
 		if p.Source == collector.SourceVLLM || o.Gateway {
 			s.targets = append(s.targets, &scraped{page: p, rounds: collector.NewStored(p.Target)})
 		}
