@@ -104,11 +104,16 @@ func (a Alert) Key() string {
 type DetectorStatus struct {
 	Alert  string            `json:"alertname"`
 	Labels map[string]string `json:"labels"`
+	// Severity is that of its alert, or the one that it would have.
+	Severity string `json:"severity"`
 	// Phase is learning, watching, pending, firing or unknown.
 	Phase string `json:"phase"`
 	// Text says in plain words where it stands: "learning, 3 of 6 hours".
 	Text    string   `json:"text"`
 	Numbers []Number `json:"numbers,omitempty"`
+	// Share is the judged number over its threshold, as a ratio; nil where no
+	// number is held against a threshold.
+	Share *float64 `json:"share,omitempty"`
 	// Fires says when the alert fires, For how long that must hold, and
 	// KeepFiringFor how long the alert goes on after it does not.
 	Fires         string        `json:"fires"`

@@ -492,6 +492,8 @@ func TestDetectorTellsItsPast(t *testing.T) {
 	}
 	if last := d.Past[len(d.Past)-1]; last.Share < 1 {
 		t.Errorf("it fires at %.2f of its threshold", last.Share)
+	} else if d.Share == nil || *d.Share < 1 || *d.Share > last.Share || d.Severity != SeverityCritical {
+		t.Errorf("now it is said to stand at %v, severity %s", d.Share, d.Severity)
 	}
 }
 

@@ -279,12 +279,15 @@ func (w *watch) status() DetectorStatus {
 	s := DetectorStatus{
 		Alert: w.rule.Name, Labels: w.subject.Map(), Phase: w.verdict.Phase, Text: w.verdict.Text,
 		Numbers: w.verdict.Numbers, Past: slices.Clone(w.past.bins), Fires: w.rule.Help, For: w.settings.hold,
-		KeepFiringFor: w.settings.keep,
+		KeepFiringFor: w.settings.keep, Severity: w.severity(w.verdict),
+	}
+	if share, ok := thresholdShare(w.verdict.Numbers); ok {
+		s.Share = &share
 	}
 	if w.Alert == nil {
 		return s
 	}
-	s.Phase = string(w.Alert.State)
+	s.Phase, s.Severity = string(w.Alert.State), w.Alert.Severity
 	if summary := w.Alert.Annotations["summary"]; summary != "" {
 		s.Text = summary
 	}

@@ -27,14 +27,40 @@ func (p *page) detectorViews(statuses []rules.DetectorStatus) []detectorView {
 		}
 		views = append(views, v)
 	}
-	slices.SortStableFunc(views, func(a, b detectorView) int {
-		return cmp.Or(cmp.Compare(a.Labels["pool"], b.Labels["pool"]), cmp.Compare(a.Alert, b.Alert))
-	})
+	slices.SortStableFunc(views, nearestFirst)
 	return views
 }
 
-// withoutPast leaves the past to explain: there may be thousands of detectors.
-func withoutPast(views []detectorView) []detectorView {
+// nearestFirst puts what fires in front, then what is about to, then the rest by
+// how near it is, in quarters of its threshold, and how grave it would be.
+func nearestFirst(a, b detectorView) int {
+	return cmp.Or(
+		cmp.Compare(a.distance(), b.distance()),
+		cmp.Compare(gravity(a.Severity), gravity(b.Severity)),
+		cmp.Compare(a.Labels["pool"], b.Labels["pool"]),
+		cmp.Compare(a.Alert, b.Alert),
+	)
+}
+
+// distance is how far from firing a detector is, in steps so large that rows do
+// not change places at every look.
+func (d detectorView) distance() int {
+	const firing, pending, threshold, none = 0, 1, 2, 7
+	switch {
+	case d.Phase == string(rules.StateFiring):
+		return firing
+	case d.Phase == string(rules.StatePending):
+		return pending
+	case d.Share == nil:
+		return none
+	}
+	return threshold + int(4*(1-min(1, max(0, *d.Share))))
+}
+
+// forPage leaves to explain what the page does not show: the past, for there may
+// be thousands of detectors, and Watchdog, which fires whatever happens.
+func forPage(views []detectorView) []detectorView {
+	views = slices.DeleteFunc(views, func(d detectorView) bool { return d.Alert == rules.Watchdog })
 	for i := range views {
 		views[i].Past = nil
 	}

@@ -425,15 +425,16 @@ func fixtureEvents(from, to time.Time) []rules.Event {
 
 func fixtureDetectors() []rules.DetectorStatus {
 	status := func(alert, pool, phase, text string, s float64) rules.DetectorStatus {
+		share := s / 40
 		return rules.DetectorStatus{
-			Alert: alert, Labels: map[string]string{"pool": pool}, Phase: phase, Text: text,
+			Alert: alert, Labels: map[string]string{"pool": pool}, Phase: phase, Text: text, Severity: rules.SeverityWarning, Share: &share,
 			Numbers: []rules.Number{{Name: "excess_prompts", Value: s, Unit: "prompts"}, {Name: "threshold_prompts", Value: 40, Unit: "prompts"}},
 			Fires:   "A pool computes prompts again.", For: 2 * time.Minute,
-			Past: []rules.PastShare{{At: fixtureNow.Add(-2 * time.Hour), Share: 0.1}, {At: fixtureNow.Add(-time.Hour), Share: 0.02}, {At: fixtureNow, Share: s / 40}},
+			Past: []rules.PastShare{{At: fixtureNow.Add(-2 * time.Hour), Share: 0.1}, {At: fixtureNow.Add(-time.Hour), Share: 0.02}, {At: fixtureNow, Share: share}},
 		}
 	}
 	plain := status("QueueGrowing", "models/chat", "watching", "nothing waits", 0)
-	plain.Numbers = nil
+	plain.Numbers, plain.Share = nil, nil
 	down := func(instance string) rules.DetectorStatus {
 		return rules.DetectorStatus{Alert: "TargetDown", Labels: map[string]string{"job": "vllm", "instance": instance}, Phase: "watching", Text: "up"}
 	}

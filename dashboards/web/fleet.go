@@ -101,7 +101,7 @@ func (p *page) fleetNow() fleet {
 		Note:            p.o.TimeScaleNote,
 		Targets:         summarise(targets),
 		Alerts:          p.alertLists(),
-		Detectors:       withoutPast(p.detectorViews(p.o.Detectors())),
+		Detectors:       forPage(p.detectorViews(p.o.Detectors())),
 		Pools:           sortedBy(b.pools, func(v *poolView) string { return v.Name }),
 		Unpooled:        b.unpooled,
 		Events:          p.o.Events(now.Add(-eventsShown), now),

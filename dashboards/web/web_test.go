@@ -290,6 +290,62 @@ func TestPastIsForExplain(t *testing.T) {
 	}
 }
 
+// TestDetectorsNearestFirst: what fires, then what is about to, then what is
+// near its threshold; the grave one among equals. Watchdog is for whoever asks
+// for it: on the page it would look like an incident.
+func TestDetectorsNearestFirst(t *testing.T) {
+	t.Parallel()
+	o := newFixture(t, time.Minute).options()
+	o.Detectors = func() []rules.DetectorStatus {
+		stands := func(alert, severity string, phase rules.AlertState, share float64) rules.DetectorStatus {
+			s := rules.DetectorStatus{Alert: alert, Severity: severity, Phase: string(phase)}
+			if share >= 0 {
+				s.Share = &share
+			}
+			return s
+		}
+		return []rules.DetectorStatus{
+			stands("Plain", rules.SeverityCritical, "watching", -1),
+			stands("Far", rules.SeverityCritical, "watching", 0.1),
+			stands("NearInfo", rules.SeverityInfo, "watching", 0.9),
+			stands("NearWarning", rules.SeverityWarning, "watching", 0.8),
+			stands(rules.Watchdog, rules.SeverityInfo, rules.StateFiring, -1),
+			stands("Waits", rules.SeverityWarning, rules.StatePending, 1.2),
+			stands("FiresInfo", rules.SeverityInfo, rules.StateFiring, -1),
+			stands("FiresCritical", rules.SeverityCritical, rules.StateFiring, 2),
+		}
+	}
+	s := serve(t, o)
+	wanted := "FiresCritical FiresInfo Waits NearWarning NearInfo Far Plain"
+	for path, want := range map[string]string{
+		"/api/v1/kvwatch/fleet":   wanted,
+		"/api/v1/kvwatch/explain": strings.Replace(wanted, "FiresInfo", "FiresInfo "+rules.Watchdog, 1),
+	} {
+		_, body := request(t, http.MethodGet, s.URL+path, nil)
+		var answer struct {
+			Data struct {
+				Detectors []struct {
+					Alertname string
+					Share     *float64
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range answer.Data.Detectors {
+			got = append(got, d.Alertname)
+			if (d.Share == nil) != (d.Alertname == "Plain" || d.Alertname == "FiresInfo" || d.Alertname == rules.Watchdog) {
+				t.Errorf("%s: %s has the share %v", path, d.Alertname, d.Share)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s lists %v, want %s", path, got, want)
+		}
+	}
+}
+
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	s := serve(t, newFixture(t, time.Minute).options())

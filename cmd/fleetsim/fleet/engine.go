@@ -361,19 +361,17 @@ func (e *engine) finishOne() {
 	}
 	clear(e.running[len(kept):])
 	e.running = kept
-	e.recount(1)
+	if e.recounts() {
+		e.metrics.lookedUp(e.failed)
+	}
 	e.metrics.generation.add(float64(decoded))
 	e.truth.GeneratedTokens += uint64(decoded)
 	e.metrics.iteration.observe(float64(tokens + decoded))
 }
 
-// recount counts the look-up of whoever waits for memory, once for each of so
-// many steps, where the version does.
-func (e *engine) recount(steps int) {
-	if e.fleet.release.recounts {
-		e.metrics.lookedUp(e.failed, steps)
-	}
-}
+// recounts says whether the step under way counts the look-up of a request that
+// it had no memory for, as each step of some versions does.
+func (e *engine) recounts() bool { return e.fleet.release.recounts && e.failed.tokens > 0 }
 
 // first books a request's first token.
 func (e *engine) first(r *request) {

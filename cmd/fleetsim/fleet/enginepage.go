@@ -140,11 +140,10 @@ func tokenHistogramBounds(maxModelLen int) map[string][]float64 {
 	return bounds
 }
 
-// lookedUp books so many look-ups that ended without the request being
-// scheduled, as versions did that count each.
-func (m *engineMetrics) lookedUp(l failedLookUp, times int) {
-	m.cacheQueries.add(float64(l.tokens * times))
-	m.cacheHits.add(float64(l.hit * times))
+// lookedUp books a look-up that ended without the request being scheduled.
+func (m *engineMetrics) lookedUp(l failedLookUp) {
+	m.cacheQueries.add(float64(l.tokens))
+	m.cacheHits.add(float64(l.hit))
 }
 
 // admitted books the look-up of a request that was scheduled for the first time.

@@ -54,7 +54,7 @@ func (e *engine) lengthen() {
 		}
 		steps = min(steps, r.outputTokens-r.generated)
 	}
-	if e.fleet.singleSteps {
+	if e.fleet.singleSteps || e.recounts() {
 		return
 	}
 	// Whoever waits was kept out by a lack of memory or of slots, and both last
@@ -102,7 +102,6 @@ func (e *engine) book(now time.Duration) {
 		alike := min(e.metrics.alike(duration, l.growth), done-l.booked)
 		e.metrics.decodedSteps(duration, l.growth, l.sequences, alike)
 		e.truth.GeneratedTokens += uint64(l.sequences * alike)
-		e.recount(alike)
 		l.booked += alike
 	}
 }

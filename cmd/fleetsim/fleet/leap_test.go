@@ -20,6 +20,7 @@ func TestLeapsEqualSteps(t *testing.T) {
 		{"preemption", preemptionConfig(), 3 * time.Minute},
 		{"timeouts", timeoutConfig(), 4 * time.Minute},
 		{"the demo", DemoConfig(1, time.Time{}), 4 * time.Minute},
+		{"an older version that waits for memory", olderVersion(preemptionConfig()), 3 * time.Minute},
 		{"profile B", Config{Profile: "B", Seed: 2, WarmUp: -1, Load: 1.5}, 10 * time.Minute},
 	}
 	for _, test := range watched(tests) {
@@ -47,6 +48,11 @@ func TestLeapsEqualSteps(t *testing.T) {
 			}
 		})
 	}
+}
+
+func olderVersion(config Config) Config {
+	config.EngineVersion = CountersOnly
+	return config
 }
 
 func samePage(t *testing.T, now time.Duration, leaping, stepping readPage) {

@@ -67,3 +67,54 @@ func TestMarkdown(t *testing.T) {
 		t.Error("seeds for tuning are not told as such")
 	}
 }
+
+// Variants stand in tables of their own, beside what they are variants of, and
+// in no total.
+func TestMarkdownOfVariants(t *testing.T) {
+	t.Parallel()
+	about := func(scenario, profile string) Subject { return Subject{scenario, profile, "D1 warn"} }
+	r := Result{
+		Seeds: Seeds(TableSeed, 1),
+		Incidents: []IncidentScore{
+			{Subject: about("affinity_random", "A"), Cause: "routing", Incidents: 2, Found: 2, Minutes: []float64{2, 3}, Fires: 2},
+			{Subject: about("affinity_random_by_minute", "A"), Cause: "routing", Incidents: 2, Found: 2, Minutes: []float64{3, 5}, Fires: 9},
+		},
+		Quiet: []QuietScore{
+			{Subject: about("healthy_week", "A"), ReplicaWeeks: 4},
+			{Subject: about("near_knee", "B"), ReplicaWeeks: 4, True: 8},
+			{Subject: about("near_knee_counters", "B"), ReplicaWeeks: 4, False: 16},
+		},
+		Queues: []QueueScore{{Subject: about("near_knee", "B"), Queues: 4}},
+	}
+	got := r.Markdown()
+	usual, variants, found := strings.Cut(got, "## Older versions of vLLM")
+	if !found {
+		t.Fatalf("no variants in:\n%s", got)
+	}
+	for _, want := range []string{
+		"| D1 warn: false alarms per replica-week | ≤ 0.05 | 0 (0 in 4) | met |",
+		"| D1 warn | 2 of 2 | 1.00 | - |",
+		"| detector | A, ramps (0) | A, all (0) | B, ramps (0) | B, all (0) |",
+	} {
+		if !strings.Contains(usual, want) {
+			t.Errorf("no %q in:\n%s", want, usual)
+		}
+	}
+	for _, want := range []string{
+		"| D1 warn: affinity lost, read once a minute | 100 %, ≤ 1 min more | 100 %, +1.5 min | **missed** |",
+		"| D1 warn: false alarms per replica-week, the same near the knee | ≤ 0.25 | 4 (16 in 4) | **missed** |",
+		"| affinity_random (A) | 2 | 100 % 2.5 / 2.9 |\n| affinity_random_by_minute (A) | 2 | 100 % 4.0 / 4.8 |",
+		"| near_knee (B) | 4.0 | 0 + 2 |\n| near_knee_counters (B) | 4.0 | 4 + 0 |",
+	} {
+		if !strings.Contains(variants, want) {
+			t.Errorf("no %q in:\n%s", want, variants)
+		}
+	}
+	if strings.Contains(usual, "near_knee") || strings.Contains(usual, "by_minute") {
+		t.Errorf("a variant stands among what counts:\n%s", usual)
+	}
+	r.Incidents, r.Quiet = r.Incidents[:1], r.Quiet[:1]
+	if strings.Contains(r.Markdown(), "Older versions") {
+		t.Error("a table of variants without any")
+	}
+}

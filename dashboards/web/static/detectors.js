@@ -15,7 +15,7 @@ export function detectors(fleet, why) {
   const watching = new Map();
   const single = [];
   for (const d of fleet.detectors) {
-    if (d.phase !== "watching" || judged(d)) single.push(d);
+    if (d.phase !== "watching" || d.share !== undefined) single.push(d);
     else watching.set(d.alertname, [...(watching.get(d.alertname) ?? []), d]);
   }
   return [
@@ -92,19 +92,9 @@ function of(labels) {
 
 // progress draws the judged number against its threshold, where both are told.
 function progress(detector) {
-  const found = judged(detector);
-  if (!found) return h("span");
-  const share = found.value.value / found.threshold.value;
+  const { share } = detector;
+  if (share === undefined) return h("span");
   return h("span", { class: "progress" },
     h("span", { class: "bar", "aria-hidden": "true" }, h("i", { class: share >= 1 ? "over" : "", style: { width: `${Math.min(100, share * 100)}%` } })),
     h("small", null, `${number(share, "ratio")} of the threshold`));
-}
-
-// judged finds the number that is held against a threshold: threshold_<what>
-// belongs to the first other number of its unit.
-function judged(detector) {
-  const numbers = detector.numbers ?? [];
-  const threshold = numbers.find((n) => n.name.startsWith("threshold") && n.value > 0);
-  const value = threshold && numbers.find((n) => n !== threshold && n.unit === threshold.unit);
-  return value ? { value, threshold } : null;
 }
