@@ -117,7 +117,7 @@ func New(o Options) (*Dispatcher, error) {
 		groups:               map[string]*group{},
 		senders:              map[string]*sender{},
 	}
-	d.env = environment{stdout: o.Stdout, logger: d.logger, past: o.Past}
+	d.env = environment{stdout: o.Stdout, logger: d.logger, past: o.Past, sockets: newSlackSockets()}
 	if d.env.stdout == nil {
 		d.env.stdout = io.Discard
 	}
@@ -222,6 +222,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.start(s)
 	}
 	d.mu.Unlock()
+	senders.Go(func() { d.env.sockets.run(ctx, func(p press) string { return d.pressed(p, time.Now()) }) })
 	senders.Go(func() {
 		if err := d.pushAll(ctx); err != nil {
 			d.logger.Error("No Alertmanager is told", "err", err)

@@ -10,18 +10,20 @@ import (
 
 // question is whether an integration must be told about an incident.
 type question struct {
+	view
+
 	now    time.Time
-	alerts []rules.Alert
 	known  entry
 	traits traits
-	node   *node
 }
 
 // reason decides it and says why. It is a function of the question alone.
 func (q question) reason() Reason {
 	firing := statusOf(q.alerts) == rules.StateFiring
 	switch {
-	case len(q.alerts) == 0, !firing && !q.open():
+	case len(q.alerts) == 0:
+		return q.hush()
+	case !firing && !q.open():
 		return ReasonNone
 	case !firing:
 		return q.end()
@@ -34,9 +36,26 @@ func (q question) reason() Reason {
 	switch {
 	case q.known.Intent != nil:
 		return ReasonUnfinished
-	case q.now.Sub(q.known.Sent.NotifiedAt) >= q.node.repeatInterval:
+	case q.traits.edits && q.acknowledged != nil && !q.acknowledged.At.Equal(q.known.Sent.Acknowledged):
+		return ReasonAcknowledged
+	case q.acknowledged == nil && q.now.Sub(q.known.Sent.NotifiedAt) >= q.node.repeatInterval:
 		return ReasonRepeat
 	case q.traits.edits && q.stale():
+		return ReasonChanged
+	}
+	return ReasonNone
+}
+
+// hush is the reason when nothing may be told: what can be edited says that a
+// silence is the cause, and when what is silenced is over.
+func (q question) hush() Reason {
+	if !q.traits.edits || !q.open() || q.known.Sent == nil {
+		return ReasonNone
+	}
+	switch firing := statusOf(q.hushed) == rules.StateFiring; {
+	case firing && q.silence != nil && q.silence.ID != q.known.Sent.Silence:
+		return ReasonSilenced
+	case !firing && len(q.hushed) > 0 && q.known.Sent.Silence != "" && q.traits.sendResolved:
 		return ReasonChanged
 	}
 	return ReasonNone
@@ -84,7 +103,7 @@ func (q question) compare() Reason {
 
 // stale says that what can be edited shows old numbers, or an old duration.
 func (q question) stale() bool {
-	return q.now.Sub(q.known.Sent.At) >= q.node.groupInterval/2 || !reflect.DeepEqual(texts(q.alerts), texts(q.known.Sent.Alerts))
+	return q.now.Sub(q.known.Sent.At) >= q.node.groupInterval/2 || q.known.Sent.Silence != "" || !reflect.DeepEqual(texts(q.alerts), texts(q.known.Sent.Alerts))
 }
 
 // texts is what a message shows of alerts.

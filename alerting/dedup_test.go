@@ -45,7 +45,7 @@ func TestReason(t *testing.T) {
 		{"the same numbers, old duration", list(a), entry{Tried: true, Sent: sent(5*time.Minute, a)}, traits{edits: true}, ReasonChanged},
 		{"ended inside a request", list(a), entry{Tried: true, Sent: sent(time.Minute, a), Intent: sent(0, a, b)}, traits{}, ReasonUnfinished},
 	} {
-		q := question{now: t0, alerts: tt.alerts, known: tt.known, traits: tt.traits, node: newTree(&Route{Receiver: "x"})}
+		q := question{now: t0, view: view{alerts: tt.alerts, node: newTree(&Route{Receiver: "x"})}, known: tt.known, traits: tt.traits}
 		if got := q.reason(); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}

@@ -185,7 +185,7 @@ func (d *Dispatcher) groupFor(n *node, a rules.Alert, create bool) *group {
 // flushGroup hands one incident to the senders that have something to tell, and
 // forgets what everybody knows to be over. The caller holds mu.
 func (d *Dispatcher) flushGroup(g *group, now time.Time) {
-	alerts := d.heard(g, now)
+	v := d.view(g, now)
 	told := map[string]bool{} // alerts that somebody believes to be firing
 	waiting, unknown := g.inFlight > 0, false
 	for _, id := range d.receivers[g.node.receiver] {
@@ -198,7 +198,7 @@ func (d *Dispatcher) flushGroup(g *group, now time.Time) {
 			maps.Copy(told, known.believed())
 		}
 		s := d.senders[id]
-		q := question{now: now, alerts: alerts, known: known, traits: s.traitsNow(), node: g.node}
+		q := question{now: now, view: v, known: known, traits: s.traitsNow()}
 		if q.reason() != ReasonNone {
 			waiting = true
 			s.enqueue(g.key)
@@ -213,7 +213,7 @@ func (d *Dispatcher) flushGroup(g *group, now time.Time) {
 	}
 	g.nextFlush = now.Add(g.node.groupInterval)
 	heard := map[string]bool{}
-	for _, a := range alerts {
+	for _, a := range v.alerts {
 		heard[a.Key()] = true
 	}
 	maps.DeleteFunc(told, func(key string, _ bool) bool { return !heard[key] })
@@ -243,12 +243,39 @@ func (d *Dispatcher) forget(g *group, now time.Time, told map[string]bool, waiti
 	}
 }
 
-// view is an incident as it stands when it is told, without what is muted.
+// view is an incident as it stands when it is told.
 type view struct {
 	key    string
 	labels map[string]string
 	node   *node
+	// alerts are those that may be told, without what is muted.
 	alerts []rules.Alert
+	// acknowledged says who has taken the incident on; nil for nobody.
+	acknowledged *Acknowledgement
+	// hushed are all alerts where none may be told, and silence is what covers
+	// all that fire of them, if one does.
+	hushed  []rules.Alert
+	silence *Silence
+}
+
+// view returns the incident as it stands now. The caller holds mu.
+func (d *Dispatcher) view(g *group, now time.Time) view {
+	v := view{key: g.key, labels: g.labels, node: g.node, alerts: d.heard(g, now)}
+	v.acknowledged = d.acknowledgement(g, v.alerts)
+	if len(v.alerts) == 0 {
+		v.hushed = g.snapshot()
+		v.silence = d.silenceOf(v.hushed, now)
+	}
+	return v
+}
+
+// shown are the alerts that a message shows: those that are silenced, where a
+// message says that they are.
+func (v view) shown() []rules.Alert {
+	if len(v.alerts) == 0 {
+		return v.hushed
+	}
+	return v.alerts
 }
 
 // begin returns the incident as it stands now and keeps it until end.
@@ -260,7 +287,7 @@ func (d *Dispatcher) begin(key string, now time.Time) (view, bool) {
 		return view{}, false
 	}
 	g.inFlight++
-	return view{key: key, labels: g.labels, node: g.node, alerts: d.heard(g, now)}, true
+	return d.view(g, now), true
 }
 
 // end lets go of what begin kept.

@@ -50,7 +50,7 @@ func remark(r Reason) string {
 		return "some resolved"
 	case ReasonMissed:
 		return "could not be told while it lasted"
-	case ReasonNone, ReasonFirst, ReasonResolved, ReasonUnfinished, ReasonChanged:
+	case ReasonNone, ReasonFirst, ReasonResolved, ReasonUnfinished, ReasonChanged, ReasonAcknowledged, ReasonSilenced:
 	}
 	return ""
 }

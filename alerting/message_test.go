@@ -129,7 +129,7 @@ func TestGoldenMessages(t *testing.T) {
 				ReplyText string        `json:"reply_text"`
 				Reply     []slack.Block `json:"reply"`
 				Broadcast bool          `json:"reply_broadcast"`
-			}{slackFallback(n), slackRoot(n), text, reply, broadcast}))
+			}{slackFallback(n), slackRoot(n, false), text, reply, broadcast}))
 			golden(t, "slack_webhook_"+name+".json", indented(t, slackWhole(n)))
 		})
 	}
@@ -139,6 +139,7 @@ func TestMessageLimits(t *testing.T) {
 	t.Parallel()
 	long := sample
 	long.Annotations = map[string]string{"summary": strings.Repeat("<&> ", 900), "description": strings.Repeat("wörter ", 900)}
+	long.Annotations["runbook_url"] = "https://runbooks.example/" + strings.Repeat("a", 3000)
 	long.Evidence.Seen = strings.Repeat("&", 4000)
 	long.Evidence.Next = strings.Repeat("<!channel> ", 1000)
 	var alerts []rules.Alert
@@ -147,12 +148,16 @@ func TestMessageLimits(t *testing.T) {
 	}
 	n := Notification{Reason: ReasonFirst, Alerts: alerts, Now: t0}
 	_, reply, _ := slackReply(n, true)
-	for name, blocks := range map[string][]slack.Block{"root": slackRoot(n), "reply": reply, "whole": slackWhole(n)} {
+	for name, blocks := range map[string][]slack.Block{"root": slackRoot(n, false), "root with buttons": slackRoot(n, true), "reply": reply, "whole": slackWhole(n)} {
 		if len(blocks) > slackBlockLimit {
 			t.Errorf("%s: %d blocks", name, len(blocks))
 		}
 		cuts := 0
 		for _, b := range blocks {
+			if actions, ok := b.(*slack.ActionBlock); ok {
+				checkButtons(t, actions)
+				continue
+			}
 			text, limit := blockText(t, b)
 			if c := len([]rune(text)); c > limit || c == 0 {
 				t.Errorf("%s: a %s of %d characters", name, b.BlockType(), c)
@@ -177,6 +182,23 @@ func TestMessageLimits(t *testing.T) {
 	}
 }
 
+// checkButtons holds buttons to Slack's limits.
+func checkButtons(t *testing.T, b *slack.ActionBlock) {
+	t.Helper()
+	if n := len(b.Elements.ElementSet); n == 0 || n > 25 {
+		t.Errorf("%d buttons", n)
+	}
+	names := map[string]bool{}
+	for _, e := range b.Elements.ElementSet {
+		button, ok := e.(*slack.ButtonBlockElement)
+		if !ok || len([]rune(button.Text.Text)) > slackButtonLimit || len(button.URL) > slackAddressLimit || names[button.ActionID] {
+			t.Errorf("the button %+v", e)
+			continue
+		}
+		names[button.ActionID] = true
+	}
+}
+
 func blockText(t *testing.T, b slack.Block) (text string, limit int) {
 	t.Helper()
 	switch b := b.(type) {
@@ -197,10 +219,10 @@ func TestMessageOfABareAlert(t *testing.T) {
 	if got, want := terminalText(n), "\n▲ PAGE: Bare\n  time      14:00:00 UTC\n  alert     Bare\n"; got != want {
 		t.Errorf("got %q", got)
 	}
-	if got := len(slackRoot(n)); got != 2 {
+	if got := len(slackRoot(n, false)); got != 2 {
 		t.Errorf("%d blocks", got)
 	}
-	for _, empty := range []int{len(slackRoot(Notification{})), len(slackWhole(Notification{})), len(terminalText(Notification{})), len(slackFallback(Notification{}))} {
+	for _, empty := range []int{len(slackRoot(Notification{}, true)), len(slackWhole(Notification{})), len(terminalText(Notification{})), len(slackFallback(Notification{}))} {
 		if empty != 0 {
 			t.Error("a message without an alert")
 		}

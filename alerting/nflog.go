@@ -126,6 +126,10 @@ type delivered struct {
 	NotifiedAt time.Time     `json:"notified_at"`
 	Reason     Reason        `json:"reason"`
 	Alerts     []rules.Alert `json:"alerts"`
+	// Acknowledged is when the incident had been acknowledged, as was shown.
+	Acknowledged time.Time `json:"acknowledged,omitzero"`
+	// Silence is the ID of the silence that was shown.
+	Silence string `json:"silence,omitempty"`
 }
 
 // The kinds of records. Each changes one entry.

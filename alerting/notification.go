@@ -32,7 +32,17 @@ const (
 	// ReasonChanged means that only numbers or texts changed; only receivers
 	// that can edit what they sent hear of it.
 	ReasonChanged Reason = "changed"
+	// ReasonAcknowledged and ReasonSilenced mean that somebody acknowledged the
+	// incident, or that a silence covers all of it; only receivers that can edit
+	// what they sent hear of it.
+	ReasonAcknowledged Reason = "acknowledged"
+	ReasonSilenced     Reason = "silenced"
 )
+
+// quiet says that nobody's attention is asked for.
+func (r Reason) quiet() bool {
+	return r == ReasonChanged || r == ReasonAcknowledged || r == ReasonSilenced
+}
 
 // Notification is what one receiver is told about one incident.
 type Notification struct {
@@ -56,6 +66,10 @@ type Notification struct {
 	Now time.Time
 	// ExternalURL is the address of the page; empty when it is not known.
 	ExternalURL string
+	// Acknowledged says who has taken the incident on; nil for nobody.
+	Acknowledged *Acknowledgement
+	// Silenced is the silence that covers all that fires; nil for none.
+	Silenced *Silence
 	// Memory is what the receiver noted earlier in this incident.
 	Memory Memory
 }

@@ -68,6 +68,8 @@ type environment struct {
 	stdout io.Writer
 	logger *slog.Logger
 	past   Past
+	// sockets hear the buttons below Slack's messages; nil hears none.
+	sockets *slackSockets
 }
 
 // kinds is the table of receivers by kind. It is only written by init.

@@ -63,6 +63,7 @@ func (d *Dispatcher) install(c Config, parts []part) {
 	case d.alertmanagersChanged <- struct{}{}:
 	default:
 	}
+	d.env.sockets.keep(parts)
 	d.receivers = map[string][]string{}
 	stays := map[string]bool{}
 	for _, rc := range c.Receivers {

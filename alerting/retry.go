@@ -169,7 +169,7 @@ func (s *sender) writeDown(now time.Time) {
 		if !ok {
 			continue
 		}
-		q := question{now: now, alerts: v.alerts, known: s.d.log.get(logKey{key, s.id}), traits: s.traitsNow(), node: v.node}
+		q := question{now: now, view: v, known: s.d.log.get(logKey{key, s.id}), traits: s.traitsNow()}
 		if reason := q.reason(); reason != ReasonNone && !q.open() {
 			s.d.log.intent(logKey{key, s.id}, v.labels, delivered{At: now, NotifiedAt: now, Reason: reason, Alerts: v.alerts}, true)
 		}
@@ -191,7 +191,7 @@ func (s *sender) step(ctx context.Context, now time.Time) (more bool) {
 		return true
 	}
 	defer s.d.end(key)
-	q := question{now: now, alerts: v.alerts, known: s.d.log.get(logKey{key, s.id}), traits: s.traitsNow(), node: v.node}
+	q := question{now: now, view: v, known: s.d.log.get(logKey{key, s.id}), traits: s.traitsNow()}
 	if reason := q.reason(); reason != ReasonNone {
 		s.send(ctx, q, v, reason)
 	} else {
@@ -215,9 +215,19 @@ func (s *sender) receiverNow() Receiver {
 // send writes the intent, makes the request and writes the outcome.
 func (s *sender) send(ctx context.Context, q question, v view, reason Reason) {
 	k := logKey{v.key, s.id}
-	d := delivered{At: q.now, NotifiedAt: q.now, Reason: reason, Alerts: v.alerts}
-	if reason == ReasonChanged {
+	d := delivered{At: q.now, NotifiedAt: q.now, Reason: reason, Alerts: v.shown()}
+	switch {
+	case reason == ReasonSeverity:
+		s.d.worsened(v, q.now)
+		v.acknowledged = nil
+	case reason.quiet():
 		d.NotifiedAt = q.known.Sent.NotifiedAt
+	}
+	if v.acknowledged != nil {
+		d.Acknowledged = v.acknowledged.At
+	}
+	if v.silence != nil {
+		d.Silence = v.silence.ID
 	}
 	sequence, told := 0, map[string]bool{}
 	if q.open() {
@@ -229,7 +239,8 @@ func (s *sender) send(ctx context.Context, q question, v view, reason Reason) {
 	s.d.log.intent(k, v.labels, d, !q.open())
 	n := Notification{
 		Receiver: s.name, GroupKey: v.key, GroupLabels: v.labels, Reason: reason, Sequence: sequence, Told: told,
-		Alerts: v.alerts, Now: q.now, ExternalURL: s.d.externalURL, Memory: memory{s.d.log, k, q.now},
+		Alerts: d.Alerts, Now: q.now, ExternalURL: s.d.externalURL, Memory: memory{s.d.log, k, q.now},
+		Acknowledged: v.acknowledged, Silenced: v.silence,
 	}
 	r := s.receiverNow()
 	retry, err := attempt(ctx, s.d.timeout, func(bounded context.Context) (bool, error) { return r.Notify(bounded, n) })

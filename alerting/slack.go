@@ -34,6 +34,10 @@ type slackSettings struct {
 	Channel string `yaml:"channel,omitempty"`
 	// Chart adds a picture to the thread, with a bot token that has files:write.
 	Chart bool `yaml:"chart"`
+	// AppToken or AppTokenFile is an app token with the scope connections:write:
+	// with it the messages have buttons that do something, heard by Socket Mode.
+	AppToken     commoncfg.Secret `yaml:"app_token,omitempty"`
+	AppTokenFile string           `yaml:"app_token_file,omitempty"`
 	// APIURL is an incoming webhook's address; beside a token it is where
 	// Slack's Web API is, if not at Slack's.
 	APIURL     commoncfg.Secret           `yaml:"api_url,omitempty"`
@@ -51,6 +55,10 @@ func (s *slackSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	switch {
 	case s.Token != "" && s.TokenFile != "":
 		return errors.New("token and token_file are both there: keep one")
+	case s.AppToken != "" && s.AppTokenFile != "":
+		return errors.New("app_token and app_token_file are both there: keep one")
+	case s.socket() && !s.bot():
+		return errors.New("an app token is for the buttons of messages that a bot posts: give token or token_file and channel as well")
 	case s.bot() && s.Channel == "":
 		return errors.New("channel is missing: with a token, say where to post, as in channel: \"#llm-oncall\"")
 	case s.bot() && s.APIURLFile != "":
@@ -67,12 +75,16 @@ func (s *slackSettings) UnmarshalYAML(unmarshal func(any) error) error {
 // bot says whether messages go by a bot token, and not by an incoming webhook.
 func (s *slackSettings) bot() bool { return s.Token != "" || s.TokenFile != "" }
 
+// socket says whether buttons are heard.
+func (s *slackSettings) socket() bool { return s.AppToken != "" || s.AppTokenFile != "" }
+
 func (s *slackSettings) traits() traits {
 	return traits{sendResolved: s.SendResolved, edits: s.bot(), reports: true}
 }
 
 func (s *slackSettings) setDirectory(dir string) {
 	s.TokenFile = commoncfg.JoinDir(dir, s.TokenFile)
+	s.AppTokenFile = commoncfg.JoinDir(dir, s.AppTokenFile)
 	s.APIURLFile = commoncfg.JoinDir(dir, s.APIURLFile)
 	s.HTTPConfig.SetDirectory(dir)
 }
@@ -83,7 +95,8 @@ func (s *slackSettings) receiver(e environment) (Receiver, error) {
 		return nil, fmt.Errorf("http_config: %w", err)
 	}
 	if s.bot() {
-		return &slackBot{settings: *s, client: client, past: e.past}, nil
+		socket, err := e.sockets.of(*s, client, e.logger)
+		return &slackBot{settings: *s, client: client, past: e.past, socket: socket}, err
 	}
 	return &slackWebhook{settings: *s, client: client}, nil
 }
@@ -132,6 +145,7 @@ type slackBot struct {
 	settings slackSettings
 	client   *http.Client
 	past     Past
+	socket   *slackSocket
 }
 
 // Notify brings the root up to date and replies in its thread. What was done of
@@ -167,16 +181,21 @@ func (b *slackBot) api(now time.Time) (*slack.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []slack.Option{slack.OptionHTTPClient(slackHTTP{b.client, now})}
-	if b.settings.APIURL != "" {
-		options = append(options, slack.OptionAPIURL(strings.TrimSuffix(string(b.settings.APIURL), "/")+"/"))
+	return slack.New(token, b.settings.options(b.client, now)...), nil
+}
+
+// options say by which client and where Slack's Web API is asked.
+func (s *slackSettings) options(client *http.Client, now time.Time) []slack.Option {
+	options := []slack.Option{slack.OptionHTTPClient(slackHTTP{client, now})}
+	if s.APIURL != "" {
+		options = append(options, slack.OptionAPIURL(strings.TrimSuffix(string(s.APIURL), "/")+"/"))
 	}
-	return slack.New(token, options...), nil
+	return options
 }
 
 // root edits the incident's first message, or posts it where there is none.
 func (b *slackBot) root(ctx context.Context, api *slack.Client, n Notification) (channel, stamp string, err error) {
-	content := message(slackFallback(n), slackRoot(n))
+	content := message(slackFallback(n), slackRoot(n, b.socket.buttons()))
 	channel, stamp, known := strings.Cut(n.Memory.Get(slackThread), " ")
 	if known {
 		_, _, _, err = api.UpdateMessageContext(ctx, channel, stamp, content...)

@@ -17,12 +17,15 @@ const (
 	slackSectionLimit = 3000
 	slackBlockLimit   = 50
 	slackTextLimit    = 3000
+	slackButtonLimit  = 75
+	slackAddressLimit = 3000
 	// slackDetailed is how many alerts of an incident get their details in one reply.
 	slackDetailed = 5
 )
 
-// slackRoot is the message that always shows how the incident stands.
-func slackRoot(n Notification) []slack.Block {
+// slackRoot is the message that always shows how the incident stands. buttons
+// says that somebody hears those that do something.
+func slackRoot(n Notification, buttons bool) []slack.Block {
 	if len(n.Alerts) == 0 {
 		return nil
 	}
@@ -31,11 +34,26 @@ func slackRoot(n Notification) []slack.Block {
 		slackHeader(standing(n.Alerts) + ": " + title(n.Alerts)),
 		slackContext(slackBold(place(first.Labels)), period(n.Alerts, n.Now, slackClock(n.Now)), first.Name, remark(onlyMissed(n.Reason))),
 	}
+	if taken := slackTaken(n); taken != "" {
+		blocks = append(blocks, slackContext(taken))
+	}
 	blocks = append(blocks, slackSection(slackLines(statements(first)))...)
 	if more := others(n.Alerts); len(more) > 0 {
 		blocks = append(blocks, slackSection(slackList(more))...)
 	}
-	return slackBounded(append(blocks, slackLinks(n, first)...))
+	return append(slackBounded(blocks, 1), slackActions(n, first, buttons)...)
+}
+
+// slackTaken says who has taken the incident on, and that it is silenced.
+func slackTaken(n Notification) string {
+	var parts []string
+	if a := n.Acknowledged; a != nil && n.Status() == rules.StateFiring {
+		parts = append(parts, "👀 "+slackBold("Acknowledged by "+a.By)+" "+slackClock(n.Now)(a.At))
+	}
+	if s := n.Silenced; s != nil {
+		parts = append(parts, "🔕 "+slackBold("Silenced by "+s.CreatedBy)+" until "+slackClock(n.Now)(s.EndsAt))
+	}
+	return strings.Join(parts, "  ·  ")
 }
 
 // onlyMissed keeps the one remark that stays true for the rest of the incident.
@@ -51,14 +69,14 @@ func slackWhole(n Notification) []slack.Block {
 	if len(n.Alerts) == 0 {
 		return nil
 	}
-	blocks := slackRoot(n)
+	blocks := slackRoot(n, false)
 	if r := remark(n.Reason); r != "" && n.Reason != ReasonMissed {
 		blocks = append(blocks, slackContext(slackEscape(r)))
 	}
 	if n.Status() == rules.StateFiring {
 		blocks = append(blocks, slackSection(slackLines(details(n.Alerts[0])))...)
 	}
-	return slackBounded(blocks)
+	return slackBounded(blocks, 0)
 }
 
 // slackReply is what the thread is told, if anything, and whether the channel
@@ -85,6 +103,17 @@ func slackReply(n Notification, begins bool) (text string, blocks []slack.Block,
 	case ReasonResolved:
 		text = fmt.Sprintf("%s Resolved: %s", m.symbol, head)
 		body = slackSection(period(n.Alerts, n.Now, slackClock(n.Now)))
+	case ReasonAcknowledged:
+		if n.Acknowledged == nil {
+			return "", nil, false
+		}
+		text = fmt.Sprintf("👀 Acknowledged by %s: no repeats until it is over or gets worse", n.Acknowledged.By)
+	case ReasonSilenced:
+		if n.Silenced == nil {
+			return "", nil, false
+		}
+		text = fmt.Sprintf("🔕 Silenced by %s", n.Silenced.CreatedBy)
+		body = slackSection(fmt.Sprintf("until %s: %s", slackClock(n.Now)(n.Silenced.EndsAt), slackEscape(n.Silenced.Comment)))
 	case ReasonFirst, ReasonMissed, ReasonUnfinished, ReasonChanged, ReasonNone:
 		if !begins {
 			return "", nil, false
@@ -93,7 +122,7 @@ func slackReply(n Notification, begins bool) (text string, blocks []slack.Block,
 		body = slackEvidence(n.Alerts)
 	}
 	blocks = append(slackSection(slackBold(text)), body...)
-	return slackCut(slackEscape(text), slackTextLimit), slackBounded(blocks), broadcast
+	return slackCut(slackEscape(text), slackTextLimit), slackBounded(blocks, 0), broadcast
 }
 
 // slackNews are the firing alerts that the thread has not heard of; all that
@@ -212,15 +241,49 @@ func slackList(items []string) string {
 	return strings.Join(out, "\n")
 }
 
+// slackActions are the buttons below a message. One that opens an address is a
+// link where nobody hears buttons: Slack puts a warning beside a button that no
+// app answers, though it opens the address all the same.
+func slackActions(n Notification, a rules.Alert, buttons bool) []slack.Block {
+	if !buttons {
+		return slackLinks(n, a)
+	}
+	var elements []slack.BlockElement
+	if n.Status() == rules.StateFiring {
+		if n.Acknowledged == nil {
+			elements = append(elements, slackButton(slackAcknowledge, "Acknowledge").WithStyle(slack.StylePrimary))
+		}
+		if n.Silenced == nil {
+			elements = append(elements, slackButton(slackSilence1h, "Silence 1 h"), slackButton(slackSilence4h, "Silence 4 h"))
+		}
+	}
+	for i, l := range links(n, a) {
+		if len(l.text) > slackAddressLimit {
+			continue
+		}
+		b := slackButton(fmt.Sprintf("%s_%d", slackFollow, i), l.name)
+		b.URL = l.text
+		elements = append(elements, b)
+	}
+	if len(elements) == 0 {
+		return nil
+	}
+	return []slack.Block{slack.NewActionBlock("", elements...)}
+}
+
+func slackButton(action, text string) *slack.ButtonBlockElement {
+	return slack.NewButtonBlockElement(action, "", slack.NewTextBlockObject(slack.PlainTextType, cut(text, slackButtonLimit), true, false))
+}
+
+// slackLinks are the addresses as text, large enough for a thumb.
 func slackLinks(n Notification, a rules.Alert) []slack.Block {
 	var out []string
 	for _, l := range links(n, a) {
-		out = append(out, slackLink(l.text, l.name))
+		if len(l.text) <= slackAddressLimit {
+			out = append(out, slackLink(l.text, l.name))
+		}
 	}
-	if len(out) == 0 {
-		return nil
-	}
-	return []slack.Block{slackContext(out...)}
+	return slackSection(strings.Join(out, "   ·   "))
 }
 
 // slackBold marks text as bold; a star in it would end the mark.
@@ -248,10 +311,12 @@ func slackCut(text string, limit int) string {
 	return kept + cutNote
 }
 
-// slackBounded keeps a message within the number of blocks that Slack takes.
-func slackBounded(blocks []slack.Block) []slack.Block {
-	if len(blocks) <= slackBlockLimit {
+// slackBounded keeps a message within the number of blocks that Slack takes, and
+// leaves room for some more.
+func slackBounded(blocks []slack.Block, room int) []slack.Block {
+	most := slackBlockLimit - room
+	if len(blocks) <= most {
 		return blocks
 	}
-	return append(blocks[:slackBlockLimit-1:slackBlockLimit-1], slackContext("More was left out to keep within Slack's limits."))
+	return append(blocks[:most-1:most-1], slackContext("More was left out to keep within Slack's limits."))
 }

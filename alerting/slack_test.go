@@ -31,9 +31,12 @@ type workspace struct {
 	fail   func(call string, w http.ResponseWriter) (failed bool)
 }
 
-func newWorkspace(t *testing.T) *workspace {
+func newWorkspace(t *testing.T, more ...func(slacktest.Customize)) *workspace {
 	w := &workspace{}
 	w.Server = slacktest.NewTestServer(func(c slacktest.Customize) {
+		for _, add := range more {
+			add(c)
+		}
 		for _, call := range []string{"chat.postMessage", "chat.update", "files.getUploadURLExternal", "files.completeUploadExternal"} {
 			c.Handle("/"+call, func(rw http.ResponseWriter, r *http.Request) { w.serve(call, rw, r) })
 		}
@@ -206,6 +209,8 @@ func TestSlackFailures(t *testing.T) {
 		{"unavailable", status(503, "20"), "slack: the server answered 503 Service Unavailable; it asks to wait 20s", 20 * time.Second},
 		{"server error", status(500, ""), "slack: the server answered 500 Internal Server Error", time.Second},
 		{"page of a proxy", func(_ string, w http.ResponseWriter) bool { fmt.Fprint(w, "<html>"); return true }, "slack: invalid character '<' looking for beginning of value", time.Second},
+		{"hangs up", func(_ string, _ http.ResponseWriter) bool { panic(http.ErrAbortHandler) }, "slack: the request failed: EOF", time.Second},
+		{"no longer member", says("not_in_channel"), "slack: not_in_channel: invite the bot to the channel", 0},
 		{"wrong channel", says("channel_not_found"), "slack: channel_not_found: there is no such channel, or the bot cannot see it: check channel, and invite the bot", 0},
 		{"wrong token", says("invalid_auth"), "slack: invalid_auth: Slack does not know the token: check token or token_file", 0},
 		{"token revoked", says("token_revoked"), "slack: token_revoked: the token was revoked: install the app again and use its new token", 0},
@@ -234,6 +239,23 @@ func TestSlackFailures(t *testing.T) {
 			d.Tick(t.Context(), start.Add(again))
 			w.want(t, "again", "postMessage #oncall | 🟠 WARNING", "postMessage C0123 thread=1 | Details")
 		})
+	}
+}
+
+// TestSlackHangs gives up on a request that is not answered, and tries again.
+func TestSlackHangs(t *testing.T) {
+	t.Parallel()
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	defer hangs.Close()
+	d := open(t, "", fmt.Sprintf(`receivers: [{name: oncall, slack_configs: [{token: xoxb-secret-secret, channel: "#oncall", api_url: %q}]}]`, hangs.URL))
+	d.timeout = 20 * time.Millisecond
+	d.Dispatch(t.Context(), t0, []rules.Alert{fires("A", "warning", t0)})
+	d.Tick(t.Context(), t0.Add(5*time.Second))
+	if got := d.Incidents()[0].Deliveries[0]; got.Outcome != outcomeRetried || got.Error != "slack: no answer in time: context deadline exceeded" {
+		t.Errorf("got %+v", got)
 	}
 }
 
