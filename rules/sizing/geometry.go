@@ -28,6 +28,9 @@ type Geometry struct {
 	// tell; Quantised says that the checkpoint holds them in another one.
 	DType     string
 	Quantised bool
+	// KVDType is the type of the KV cache that a quantised checkpoint asks for, by
+	// vLLM's name where it is one that is read; "" is that of the weights as trained.
+	KVDType string
 	// MaxPositions is the longest context, 0 where the config does not tell.
 	MaxPositions int
 }
@@ -43,11 +46,13 @@ func (g Geometry) LayerElements() int {
 	return 2 * g.KVHeads * g.HeadDim
 }
 
-// BytesPerSequence is what a sequence of that many tokens keeps, in bytes: all
-// of them in a full layer, the window's in a sliding one.
+// BytesPerSequence is what a sequence of that many tokens takes, in bytes: all
+// of them in a full layer, the window's in a sliding one, and as much in a layer
+// that pads a group (Groups). Blocks round it up: Paged.
 func (g Geometry) BytesPerSequence(contextTokens, bytesPerElement float64) float64 {
-	perLayer := float64(g.LayerElements()) * bytesPerElement
-	return perLayer * (float64(g.FullLayers)*contextTokens + float64(g.SlidingLayers)*min(contextTokens, float64(g.Window)))
+	groups := g.Groups()
+	perGroup := float64(groups.Layers*g.LayerElements()) * bytesPerElement
+	return perGroup * (float64(groups.Full)*contextTokens + float64(groups.Sliding)*min(contextTokens, float64(g.Window)))
 }
 
 // BytesPerToken is BytesPerSequence over the tokens of the sequence, in bytes;
@@ -70,6 +75,15 @@ func (g Geometry) Copies(tensorParallel float64) float64 {
 	return max(1, tensorParallel/heads)
 }
 
+// loaded is the type in which vLLM loads weights that are not quantised, and
+// keeps their KV cache: DType, but 16 bits for what was trained in 32; and why.
+func (g Geometry) loaded() (dtype, why string) {
+	if g.DType == "float32" {
+		return "bfloat16", "as vLLM loads float32"
+	}
+	return g.DType, "as config.json has it"
+}
+
 // modelConfig are the fields of config.json that say something of the KV cache.
 type modelConfig struct {
 	ModelType     string           `json:"model_type"`
@@ -85,7 +99,7 @@ type modelConfig struct {
 	Window        *int             `json:"sliding_window"`
 	Pattern       int              `json:"sliding_window_pattern"`
 	UseWindow     bool             `json:"use_sliding_window"`
-	WindowLayers  int              `json:"max_window_layers"`
+	WindowLayers  *int             `json:"max_window_layers"`
 	LocalExperts  int              `json:"num_local_experts"`
 	Experts       int              `json:"num_experts"`
 	RoutedExperts int              `json:"n_routed_experts"`
@@ -106,17 +120,19 @@ type family struct {
 	kvHeads, headDim        int
 	headsAreKV, splitHidden bool
 	window, pattern         int
+	// absentWindow is the window of a config that does not name one; null is none.
+	absentWindow int
 }
 
 // families are the model types that are read.
 var families = map[string]family{ //nolint:gochecknoglobals // a table, never written.
 	"llama":       {layout: fullLayers, headsAreKV: true, splitHidden: true},
-	"mistral":     {layout: windowEverywhere, splitHidden: true},
+	"mistral":     {layout: windowEverywhere, splitHidden: true, absentWindow: 4096},
 	"mixtral":     {layout: windowEverywhere, splitHidden: true},
 	"qwen2":       {layout: windowAbove, splitHidden: true},
-	"qwen2_moe":   {layout: windowAbove, splitHidden: true},
+	"qwen2_moe":   {layout: windowUnused, splitHidden: true},
 	"qwen3":       {layout: windowAbove, headDim: 128},
-	"qwen3_moe":   {layout: windowAbove, splitHidden: true},
+	"qwen3_moe":   {layout: windowIfUsed, splitHidden: true},
 	"deepseek_v2": {layout: latentLayers},
 	"deepseek_v3": {layout: latentLayers},
 	"gemma2":      {layout: windowPattern, kvHeads: 4, headDim: 256, window: 4096, pattern: 2},
@@ -141,6 +157,9 @@ func ReadGeometry(config []byte) (Geometry, error) {
 	if c.Layers <= 0 {
 		return Geometry{}, errors.New("num_hidden_layers is missing")
 	}
+	if _, named := fields["sliding_window"]; !named && f.absentWindow > 0 {
+		c.Window = &f.absentWindow
+	}
 	f.fill(&c)
 	g := Geometry{
 		ModelType: c.ModelType, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
@@ -152,6 +171,9 @@ func ReadGeometry(config []byte) (Geometry, error) {
 	}
 	if g.Experts == 0 {
 		g.ExpertsPerToken = 0
+	}
+	if c.Quantisation != nil {
+		g.KVDType = quantisedKV(*c.Quantisation)
 	}
 	return g, f.layout(&c, &g)
 }
@@ -305,8 +327,29 @@ func windowEverywhere(c *modelConfig, g *Geometry) error {
 	return c.windowed(g, 0)
 }
 
+// windowIfUsed is a window in every layer where use_sliding_window says so (Qwen 3
+// MoE: its class knows max_window_layers no more).
+func windowIfUsed(c *modelConfig, g *Geometry) error {
+	if !c.UseWindow {
+		c.Window = nil
+	}
+	return windowEverywhere(c, g)
+}
+
+// windowUnused refuses a window: transformers lays it out in another way than
+// vLLM, which keeps all tokens (Qwen 2 MoE; no published model has one).
+func windowUnused(c *modelConfig, g *Geometry) error {
+	if c.UseWindow {
+		return fmt.Errorf("use_sliding_window: the layers of %s with a window are not read", c.ModelType)
+	}
+	return fullLayers(c, g)
+}
+
+// qwenWindowLayers is max_window_layers where Qwen's configs leave it out.
+const qwenWindowLayers = 28
+
 // windowAbove is a window in the layers from max_window_layers on, where
-// use_sliding_window says so (Qwen).
+// use_sliding_window says so (Qwen). vLLM runs it in all layers or none.
 func windowAbove(c *modelConfig, g *Geometry) error {
 	sliding, listed, err := c.listed()
 	switch {
@@ -315,7 +358,11 @@ func windowAbove(c *modelConfig, g *Geometry) error {
 	case listed:
 		return c.windowed(g, sliding)
 	case c.UseWindow && c.Window != nil:
-		return c.windowed(g, min(c.Layers, max(0, c.Layers-c.WindowLayers)))
+		from := qwenWindowLayers
+		if c.WindowLayers != nil {
+			from = *c.WindowLayers
+		}
+		return c.windowed(g, min(c.Layers, max(0, c.Layers-from)))
 	default:
 		return c.windowed(g, 0)
 	}

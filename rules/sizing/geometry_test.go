@@ -24,7 +24,8 @@ func readConfig(t *testing.T, name string) Geometry {
 
 // TestGeometry holds KV bytes to the published formula of each family: twice KV
 // heads times head dimension in every layer, a latent instead in DeepSeek, and at
-// most the window in a sliding layer.
+// most the window in a sliding layer. Where those do not divide by the full ones,
+// vLLM pads them: 29 to 30 in Gemma 3 4B, 52 to 60 in 27B.
 func TestGeometry(t *testing.T) {
 	t.Parallel()
 	const short, long = 100, 32_768
@@ -38,6 +39,7 @@ func TestGeometry(t *testing.T) {
 		{"llama-3.1-8b", 131_072, 131_072 * long, 0, 0},
 		{"llama-3.3-70b", 327_680, 327_680 * long, 0, 0},
 		{"qwen2.5-14b", 196_608, 196_608 * long, 0, 0},
+		{"qwen1.5-moe-a2.7b", 196_608, 196_608 * long, 60, 4},
 		{"qwen3-14b", 163_840, 163_840 * long, 0, 0},
 		{"qwen3-coder-30b-a3b", 98_304, 98_304 * long, 128, 8},
 		{"mistral-7b-v0.1", 131_072, 131_072 * 4096, 0, 0},
@@ -46,9 +48,9 @@ func TestGeometry(t *testing.T) {
 		{"deepseek-v2-lite", 27 * 576 * 2, 27 * 576 * 2 * long, 64, 6},
 		{"deepseek-v3", 70_272, 70_272 * long, 256, 8},
 		{"gemma-2-9b", 344_064, 2 * 8 * 256 * 2 * (21*long + 21*4096), 0, 0},
-		{"gemma-3-4b", 2 * 34 * 4 * 256 * 2, 2 * 4 * 256 * 2 * (5*long + 29*1024), 0, 0},
+		{"gemma-3-4b", 2 * 35 * 4 * 256 * 2, 2 * 4 * 256 * 2 * (5*long + 30*1024), 0, 0},
 		{"gemma-3-12b", 2 * 48 * 8 * 256 * 2, 2 * 8 * 256 * 2 * (8*long + 40*1024), 0, 0},
-		{"gemma-3-27b", 507_904, 2 * 16 * 128 * 2 * (10*long + 52*1024), 0, 0},
+		{"gemma-3-27b", 2 * 70 * 16 * 128 * 2, 2 * 16 * 128 * 2 * (10*long + 60*1024), 0, 0},
 		{"gpt-oss-20b", 49_152, 2 * 8 * 64 * 2 * (12*long + 12*128), 32, 4},
 		{"gpt-oss-120b", 73_728, 2 * 8 * 64 * 2 * (18*long + 18*128), 128, 4},
 	} {
@@ -109,6 +111,7 @@ func TestGeometryRefused(t *testing.T) {
 		{`{"model_type": "mistral3", "text_config": {"num_hidden_layers": 40}}`, "text_config: model_type is missing"},
 		{`{"model_type": "qwen3", "num_hidden_layers": 4, "num_key_value_heads": 2, "layer_types": ["full_attention"]}`, "layer_types has 1 layers, num_hidden_layers is 4"},
 		{`{"model_type": "qwen3", "num_hidden_layers": 1, "num_key_value_heads": 2, "layer_types": ["sliding_attention"]}`, "sliding_window is missing"},
+		{`{"model_type": "qwen2_moe", "num_hidden_layers": 4, "num_key_value_heads": 2, "num_attention_heads": 2, "hidden_size": 64, "use_sliding_window": true}`, "use_sliding_window: the layers of qwen2_moe"},
 		{`{"num_hidden_layers": 4}`, "model_type is missing"},
 		{`{"model_type": "llama", "num_hidden_layers": "4"}`, "num_hidden_layers is a string"},
 		{`[]`, "it is no JSON object"},
@@ -127,6 +130,47 @@ func TestQwenWindow(t *testing.T) {
 		"use_sliding_window": true, "sliding_window": 4096, "max_window_layers": 20}`))
 	if err != nil || g.SlidingLayers != 8 || g.FullLayers != 20 || g.Window != 4096 {
 		t.Errorf("%+v, %v", g, err)
+	}
+}
+
+// TestWindowKeys: what a config that does not name its window has.
+func TestWindowKeys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		config        string
+		full, sliding int
+	}{
+		{`{"model_type": "mistral", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 1024}`, 0, 4},
+		{`{"model_type": "mistral", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 1024, "sliding_window": null}`, 4, 0},
+		{`{"model_type": "mixtral", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 1024}`, 4, 0},
+		{`{"model_type": "qwen3_moe", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 1024, "sliding_window": 512}`, 4, 0},
+		{`{"model_type": "qwen3_moe", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 1024, "sliding_window": 512, "use_sliding_window": true, "max_window_layers": 2}`, 0, 4},
+		{`{"model_type": "qwen2", "num_hidden_layers": 30, "num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 1024, "sliding_window": 512, "use_sliding_window": true}`, 28, 2},
+	} {
+		if g, err := ReadGeometry([]byte(c.config)); err != nil || g.FullLayers != c.full || g.SlidingLayers != c.sliding {
+			t.Errorf("%s: %+v, %v; want %d full, %d sliding", c.config, g, err, c.full, c.sliding)
+		}
+	}
+}
+
+// TestQuantisedKV: the type of KV cache that a checkpoint asks for.
+func TestQuantisedKV(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		`null`:                    "",
+		`{"quant_method": "fp8"}`: "",
+		`{"quant_method": "compressed-tensors", "kv_cache_scheme": null}`:                                               "",
+		`{"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float", "dynamic": false}}`: "fp8",
+		`{"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 4, "type": "float"}}`:                   "float4",
+		`{"quant_method": "modelopt", "kv_cache_quant_algo": "FP8"}`:                                                    "fp8",
+		`{"quant_method": "modelopt", "kv_cache_scheme": "NVFP4"}`:                                                      "nvfp4",
+		`{"quant_method": "modelopt", "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}`:             "fp8",
+		`{"quantization": "int8"}`: "",
+	} {
+		g, err := ReadGeometry([]byte(`{"model_type": "llama", "num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 1024, "quantization_config": ` + config + `}`))
+		if err != nil || g.KVDType != want {
+			t.Errorf("%s: %q, %v; want %q", config, g.KVDType, err, want)
+		}
 	}
 }
 

@@ -224,6 +224,41 @@ func TestCannotTell(t *testing.T) {
 	}
 }
 
+// TestCapacityWithWindows: a model with windows is held against what vLLM would
+// say of the plan, and not at all where the plan does not tell its batches.
+func TestCapacityWithWindows(t *testing.T) {
+	t.Parallel()
+	p := officePlan()
+	p.Model, p.Engine = Model{Parameters: new(27e9)}, Engine{Concurrency: new(1.0), OverheadGB: new(2.0)}
+	p.Hardware.VRAMGB, p.Workload.ContextTokensMax = new(80.0), new(32_768.0)
+	gemma := config(t, "gemma-3-27b")
+	saying := func(capacity float64) *Live {
+		slots := week(168, office)
+		for i := range slots {
+			slots[i].Engines, slots[i].Capacity = 1, &capacity
+		}
+		return Reevaluate(p, gemma, Evidence{From: monday, To: monday.Add(7 * 24 * time.Hour), Slots: slots})
+	}
+	for _, j := range saying(100_000).Assumptions {
+		if j.Name == "max_live_tokens" || j.Name == "kv_cache_size_tokens" {
+			t.Errorf("judged without batches: %+v", j)
+		}
+	}
+	p.Engine.MaxNumBatchedTokens = new(8192.0)
+	planned, _ := Size(p, gemma).Step("kv_cache_size_tokens")
+	if j := find(t, saying(*planned.Value), "kv_cache_size_tokens"); j.Verdict != Holds {
+		t.Errorf("%s, %s", j.Verdict, j.Why)
+	}
+	half := saying(*planned.Value / 2)
+	if j := find(t, half, "kv_cache_size_tokens"); j.Verdict != Drifted {
+		t.Errorf("half of it: %s, %s", j.Verdict, j.Why)
+	}
+	// Half of the 24 GB are lost, beside the 2 that the plan has as overhead.
+	if got := *half.Written(monday).Engine.OverheadGB; math.Abs(got-14) > 0.01 {
+		t.Errorf("written as an overhead of %v GB", got)
+	}
+}
+
 // TestNoise: where hours differ widely, a difference is not called a drift.
 func TestNoise(t *testing.T) {
 	t.Parallel()

@@ -309,12 +309,18 @@ func (r *review) critical(name string) measure {
 	}
 }
 
-// derived are results of the plan that are measured as such.
+// derived are results of the plan that are measured as such. What engines say of
+// a model with windows is held against what vLLM would say of the plan, for which
+// it has to give max_num_batched_tokens.
 func (r *review) derived() []measure {
 	live, ok := r.capacity()
+	name := "max_live_tokens"
+	if g := r.base.config.Geometry; g != nil && g.SlidingLayers > 0 {
+		name = "kv_cache_size_tokens"
+	}
 	step, told := Step{}, false
 	for _, s := range r.base.steps {
-		if s.Name == "max_live_tokens" && s.Value != nil {
+		if s.Name == name && s.Value != nil {
 			step, told = s, true
 		}
 	}
@@ -323,9 +329,7 @@ func (r *review) derived() []measure {
 	}
 	m := measure{name: step.Name, unit: "tokens of KV cache per replica", planned: *step.Value, live: live, written: true}
 	m.apply = func(p *Plan, v float64) {
-		u := r.base.loads[0]
-		lost := (*step.Value - v) * u.kvPerToken.value * r.base.copies.value / r.base.tensorParallel.value / GB
-		overhead := lost
+		overhead := (1 - v / *step.Value) * r.base.kvBudget.value / r.base.tensorParallel.value / GB
 		if p.Engine.OverheadGB != nil {
 			overhead += *p.Engine.OverheadGB
 		}

@@ -43,7 +43,9 @@ func (c *chain) bytesPerParameter() operand {
 	const name, key = "bytes_per_parameter", "model.weight_dtype"
 	dtype, assumed := c.plan.Model.WeightDType, ""
 	if g := c.config.Geometry; dtype == "" && g != nil && !g.Quantised {
-		dtype, assumed = g.DType, key+" "+g.DType+", as config.json has it"
+		var why string
+		dtype, why = g.loaded()
+		assumed = key + " " + dtype + ", " + why
 	}
 	bytes, err := BytesPerParameter(dtype)
 	if err != nil {
@@ -57,11 +59,15 @@ func (c *chain) bytesPerKVElement() operand {
 	const name, key = "bytes_per_element", "model.kv_dtype"
 	dtype, assumed := c.plan.Model.KVDType, ""
 	if dtype == "" || dtype == autoDType {
-		if c.config.Geometry == nil {
+		g := c.config.Geometry
+		if g == nil {
 			return lacking(name, key)
 		}
-		dtype = c.config.Geometry.DType
-		assumed = key + " auto: " + dtype + ", as config.json has it"
+		var why string
+		if dtype, why = g.loaded(); g.KVDType != "" {
+			dtype, why = g.KVDType, "as config.json's quantization_config has it"
+		}
+		assumed = key + " auto: " + dtype + ", " + why
 	}
 	bytes, err := BytesPerKVElement(dtype)
 	if err != nil {
@@ -114,6 +120,9 @@ func (c *chain) sequenceMemory(u *population, first bool) {
 			formula{name: "max_live_tokens", text: "floor(kv_budget_bytes / (kv_bytes_per_token x kv_copies))", unit: "tokens per replica", source: "C", profile: u.profile},
 			exact(func(x []float64) float64 { return MaxLiveTokens(x[0], x[1], x[2]) }), c.kvBudget, u.kvPerToken, c.copies)
 	}
+	if g != nil && g.SlidingLayers > 0 {
+		c.engineCapacity(u)
+	}
 	u.seats = c.operational(u)
 }
 
@@ -134,15 +143,41 @@ func (c *chain) kvBytesPerToken(u *population) operand {
 		return c.step(f, exact(func(x []float64) float64 { return x[0] * x[1] * x[2] }), layers(g.FullLayers), known("latent", float64(g.Latent)), c.kvElement)
 	case g.SlidingLayers > 0:
 		f.profile = u.profile
-		f.text = "2 x kv_heads x head_dim x bytes_per_element x (full_layers + sliding_layers x min(window, context_tokens_max) / context_tokens_max)"
-		return c.step(f, exact(func(x []float64) float64 { return g.BytesPerToken(x[6], x[2]) }),
-			known("kv_heads", float64(g.KVHeads)), known("head_dim", float64(g.HeadDim)), c.kvElement, known("full_layers", float64(g.FullLayers)),
-			known("sliding_layers", float64(g.SlidingLayers)), known("window", float64(g.Window)), u.context)
+		f.text = "2 x kv_heads x head_dim x bytes_per_element x group_layers x (full_groups + sliding_groups x min(window, context_tokens_max) / context_tokens_max)"
+		groups := g.Groups()
+		return c.step(f, exact(func(x []float64) float64 { return g.BytesPerToken(x[7], x[2]) }),
+			known("kv_heads", float64(g.KVHeads)), known("head_dim", float64(g.HeadDim)), c.kvElement, known("group_layers", float64(groups.Layers)),
+			known("full_groups", float64(groups.Full)), known("sliding_groups", float64(groups.Sliding)), known("window", float64(g.Window)), u.context)
 	default:
 		f.text = "2 x layers x kv_heads x head_dim x bytes_per_element"
 		return c.step(f, exact(func(x []float64) float64 { return KVBytesPerToken(x[0], x[1], x[2], x[3]) }),
 			layers(g.FullLayers), known("kv_heads", float64(g.KVHeads)), known("head_dim", float64(g.HeadDim)), c.kvElement)
 	}
+}
+
+// defaultBlockTokens and batchesAhead are vLLM's own on GPUs: its block size, and
+// how many batches are under way with its asynchronous scheduling.
+const (
+	defaultBlockTokens = 16
+	batchesAhead       = 2
+)
+
+// engineCapacity is what the engine's page will say. With windows that is not
+// max_live_tokens: vLLM sets aside what a sequence holds while full batches of it
+// are prefilled.
+func (c *chain) engineCapacity(u *population) {
+	g := c.config.Geometry
+	c.step(
+		formula{
+			name: "kv_cache_size_tokens", unit: "tokens per replica, as vLLM says", source: "vLLM 0.32", profile: u.profile,
+			text: "blocks in kv_budget_bytes / blocks of a sequence of context_tokens_max with max_num_batched_tokens x batches_ahead in its windows x context_tokens_max",
+		},
+		exact(func(x []float64) float64 {
+			p := Paged{Geometry: *g, BytesPerElement: x[1], Copies: x[2], BlockTokens: x[5]}
+			return p.CapacityTokens(max(0, x[0]), x[3], x[4]*x[6])
+		}),
+		c.kvBudget, c.kvElement, c.copies, u.context, given("engine.max_num_batched_tokens", c.plan.Engine.MaxNumBatchedTokens),
+		known("block_size", defaultBlockTokens), known("batches_ahead", batchesAhead))
 }
 
 // operational is at how many sequences a replica runs: what its memory holds, or

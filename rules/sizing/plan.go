@@ -156,6 +156,8 @@ type Engine struct {
 	OverheadGB    *float64 `yaml:"overhead_gb,omitempty" jsonschema:"minimum=0"`
 	// MaxNumSeqs is the --max-num-seqs that is planned.
 	MaxNumSeqs *float64 `yaml:"max_num_seqs,omitempty" jsonschema:"minimum=1,multipleOf=1"`
+	// MaxNumBatchedTokens is the --max-num-batched-tokens that is planned.
+	MaxNumBatchedTokens *float64 `yaml:"max_num_batched_tokens,omitempty" jsonschema:"minimum=1,multipleOf=1"`
 	// Concurrency is how many sequences a replica runs within the SLO, measured.
 	Concurrency *float64 `yaml:"concurrency,omitempty" jsonschema:"exclusiveMinimum=0"`
 }

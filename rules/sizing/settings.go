@@ -31,6 +31,9 @@ func (c *chain) engineSettings() []Setting {
 	if v := c.plan.Engine.GPUMemoryUtilization; v != nil {
 		set("gpu-memory-utilization", *v, "the KV budget is reckoned with it")
 	}
+	if v := c.plan.Engine.MaxNumBatchedTokens; v != nil {
+		set("max-num-batched-tokens", *v, "the plan has it: with windows, the KV cache sets aside room for it")
+	}
 	if t := c.plan.Model.KVDType; t != "" {
 		set("kv-cache-dtype", strings.ToLower(t), "%.3g B of each element", c.kvElement.value)
 	}

@@ -230,6 +230,27 @@ gateway: {workers: 2, max_in_flight_per_worker: 2}
 	Size(withKeys(t, two, "slo.rps_target", "5"), class30()).holds(t, map[string]float64{"replicas_by_rate": nan, "replicas": nan, "peak_rps": 5})
 }
 
+// TestAutoKVType: what auto is, as vLLM resolves it.
+func TestAutoKVType(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, dtype, kvType string
+		perToken            float64
+		source              string
+	}{
+		{"as trained", "float16", "", 1024, "model.kv_dtype auto: float16, as config.json has it"},
+		{"32 bits are loaded in 16", "float32", "", 1024, "model.kv_dtype auto: bfloat16, as vLLM loads float32"},
+		{"a quantised KV cache", "bfloat16", "fp8", 512, "model.kv_dtype auto: fp8, as config.json's quantization_config has it"},
+		{"one that is not read", "bfloat16", "nvfp4", nan, "unknown: model.kv_dtype"},
+	} {
+		w := Size(readPlan(t, `model: {name: a}`), Config{Geometry: &Geometry{FullLayers: 2, KVHeads: 2, HeadDim: 64, DType: c.dtype, KVDType: c.kvType}})
+		w.holds(t, map[string]float64{"kv_bytes_per_token": c.perToken})
+		if s, _ := w.Step("kv_bytes_per_token"); !strings.Contains(s.Source, c.source) && !slices.ContainsFunc(w.Assumed, func(a string) bool { return strings.Contains(a, c.source) }) {
+			t.Errorf("%s: %q, %q", c.name, s.Source, w.Assumed)
+		}
+	}
+}
+
 // TestGeometries: latents that every GPU keeps, windows, and what is refused.
 func TestGeometries(t *testing.T) {
 	t.Parallel()
@@ -245,10 +266,20 @@ hardware: {vram_gb: 80}
 		"max_sequences": math.Floor(budget / 16 / (70_272 * 32_768)), "max_live_tokens": math.Floor(budget / 16 / 70_272),
 	})
 	gemma := withKeys(t, plan, "model", "{parameters: 27e9}", "engine.tensor_parallel", "1")
-	perSequence := 2 * 16 * 128 * 2 * (10*32_768.0 + 52*1024)
+	perSequence := 2 * 16 * 128 * 2 * (10*32_768.0 + 60*1024)
 	Size(gemma, config(t, "gemma-3-27b")).holds(t, map[string]float64{
 		"kv_bytes_per_sequence": perSequence, "kv_bytes_per_token": perSequence / 32_768, "max_sequences": math.Floor((80e9 - 54e9) / perSequence),
+		"kv_cache_size_tokens": nan,
 	})
+	// vLLM reckons with two full batches in the windows: 2048 blocks of the full
+	// group, and six times 1089 for 1023 + 2 x 8192 tokens.
+	blocks := math.Floor(26e9 / (10 * 16 * 2 * 16 * 128 * 2))
+	batched, err := gemma.Set("engine.max_num_batched_tokens", "8192")
+	if err != nil {
+		t.Fatal(err)
+	}
+	Size(batched, config(t, "gemma-3-27b")).
+		holds(t, map[string]float64{"kv_cache_size_tokens": math.Floor(blocks / (2048 + 6*1089) * 32_768)})
 	// GPT-OSS's checkpoint is in mxfp4, so config.json does not say what its weights take.
 	Size(withKeys(t, plan, "model", "{parameters: 21e9, kv_dtype: bf16}"), config(t, "gpt-oss-20b")).
 		holds(t, map[string]float64{"weight_bytes": nan, "tpot_floor_s": nan, "kv_bytes_per_sequence": 2 * 8 * 64 * 2 * (12*32_768.0 + 12*128)})
