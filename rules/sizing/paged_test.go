@@ -70,7 +70,7 @@ func (s said) paged(t *testing.T) Paged {
 	}
 	dtype := s.KVDType
 	if dtype == autoDType {
-		dtype = g.DType
+		dtype, _ = g.loaded()
 	}
 	element, err := BytesPerKVElement(dtype)
 	if err != nil {
@@ -256,6 +256,19 @@ func TestRefusedByUs(t *testing.T) {
 	}
 	if seen != len(refusedByUs) {
 		t.Errorf("%d of %d are recorded", seen, len(refusedByUs))
+	}
+}
+
+// TestServedPage: what vllm serve put on its page for 13 layers of Gemma 3 27B, with
+// 2 GiB, --max-model-len 8192 and --max-num-batched-tokens 2048: 1024 blocks, of
+// which a sequence takes 64 and six times 25.
+func TestServedPage(t *testing.T) {
+	t.Parallel()
+	g := readConfig(t, "gemma-3-27b")
+	g.FullLayers, g.SlidingLayers = 2, 11
+	p := Paged{Geometry: g, BytesPerElement: 2, BlockTokens: 128, Copies: 1}
+	if blocks, tokens := p.Blocks(2*GiB), p.CapacityTokens(2*GiB, 8192, 2048); blocks != 1024 || tokens != 39_199 {
+		t.Errorf("%v blocks, %v tokens", blocks, tokens)
 	}
 }
 
