@@ -96,6 +96,12 @@ score: ## the detectors over the whole corpus of simulated runs, into rules/SCOR
 	bin/fleetsim score --set logs --seeds $(SCORE_SEEDS) --first-seed 901 --keep '$(SCORE_KEEP)' >> bin/SCORES.md
 	mv bin/SCORES.md rules/SCORES.md
 
+.PHONY: drift
+drift: ## the verdicts on sizing plans over simulated histories, into rules/DRIFT.md (minutes of CPU)
+	$(GO) build -o bin/ ./cmd/fleetsim
+	bin/fleetsim drift --seeds 5 --first-seed 1101 > bin/DRIFT.md
+	mv bin/DRIFT.md rules/DRIFT.md
+
 .PHONY: dashboards
 dashboards: ## writes dashboards/grafana/*.json again from the Go code
 	$(GO) generate ./dashboards/...

@@ -129,13 +129,27 @@ func (e *Engine) Mark(event Event, now time.Time) error {
 	return e.journal.add(event)
 }
 
+// ReadEvents returns what a journal's file has of the time between; of one that is
+// not there, nothing.
+func ReadEvents(path string, from, to time.Time) ([]Event, error) {
+	j, _, err := openJournal(path)
+	if err != nil {
+		return nil, err
+	}
+	return j.between(from, to), nil
+}
+
 // Events returns what is in the journal of the time between (both inclusive),
 // also what lasts into it, in order of time.
 func (e *Engine) Events(from, to time.Time) []Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.journal.between(from, to)
+}
+
+func (j *journal) between(from, to time.Time) []Event {
 	found := []Event{}
-	for _, event := range e.journal.events {
+	for _, event := range j.events {
 		if !event.end().Before(from) && !event.At.After(to) {
 			found = append(found, event)
 		}

@@ -49,8 +49,12 @@ type Measurer struct {
 	gauges map[*unit]*gaugeMeans
 	// sums are the last values of the counters of sessions, by series.
 	sums map[string]counter
-	// observed is when a target's page was taken last, where Observe is given them.
-	observed map[*target]time.Time
+	// observed is when a target's page was taken last, where Observe is given them;
+	// quiet are the sessions that went quiet in the slot under way, and quietBefore
+	// all of them until then, by pool.
+	observed    map[*target]time.Time
+	quiet       map[slotOf]quiet
+	quietBefore map[string]quiet
 }
 
 // gaugeMeans adds up what the pages of a slot show.
@@ -67,6 +71,7 @@ func NewMeasurer(pools []PoolConfig, window time.Duration) (*Measurer, error) {
 	return &Measurer{
 		window: window, engine: e, slots: map[string][]sizing.Slot{},
 		last: map[*histogram]histValues{}, bounds: map[*histogram][]float64{}, gauges: map[*unit]*gaugeMeans{}, sums: map[string]counter{},
+		observed: map[*target]time.Time{}, quiet: map[slotOf]quiet{}, quietBefore: map[string]quiet{},
 	}, nil
 }
 

@@ -35,7 +35,7 @@ type action func(ctx context.Context, stdout io.Writer) error
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	app := kingpin.New("fleetsim", "Serves the metrics pages of a simulated LLM fleet, or of a recording; writes its past; scores detectors on it.")
 	actions := map[string]action{}
-	for _, command := range []func(*kingpin.Application) (string, action){serveCommand, scoreCommand, historyCommand, recordCommand} {
+	for _, command := range []func(*kingpin.Application) (string, action){serveCommand, scoreCommand, driftCommand, historyCommand, recordCommand} {
 		name, do := command(app)
 		actions[name] = do
 	}

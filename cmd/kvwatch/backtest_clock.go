@@ -155,6 +155,9 @@ func (t *backtest) tick(ctx context.Context) error {
 		}
 	}
 	t.queues.place(t.variants[0].engine)
+	if t.measurer != nil {
+		t.measurer.ObserveSessions(t.variants[0].engine)
+	}
 	return nil
 }
 

@@ -31,6 +31,9 @@ import (
 // shutdownTimeout bounds every step of the way down.
 const shutdownTimeout = 5 * time.Second
 
+// journalFile is the journal of events in the storage.
+const journalFile = "journal.jsonl"
+
 // daemonOptions is what flags and the configuration say.
 type daemonOptions struct {
 	Config *Config
@@ -179,7 +182,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 
 	if d.engine, err = rules.New(rules.Options{
 		Pools: c.Pools, Rules: c.Rules, ScrapeInterval: time.Duration(c.Global.ScrapeInterval),
-		Append: d.history.append, Dispatch: d.dispatch, StateFile: filepath.Join(d.o.StoragePath, "rules.json"), Journal: filepath.Join(d.o.StoragePath, "journal.jsonl"),
+		Append: d.history.append, Dispatch: d.dispatch, StateFile: filepath.Join(d.o.StoragePath, "rules.json"), Journal: filepath.Join(d.o.StoragePath, journalFile),
 		ExternalURL: d.o.ExternalURL, Logger: d.log.With("component", "rules"),
 	}); err != nil {
 		return err

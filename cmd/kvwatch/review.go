@@ -88,6 +88,13 @@ func (o reviewOptions) review(test *backtest, plans []*planFile, past pastSource
 		in.Incidents = append(in.Incidents, newIncident(&report.Alerts[i]))
 	}
 	in.Notes, in.Learning = test.faults(), learning(test.variants[0].engine)
+	if o.storage != "" { // kvwatch's own has a journal
+		if events, err := rules.ReadEvents(filepath.Join(o.storage, journalFile), report.From, report.To); err == nil {
+			in.Journal = journalOf(events)
+		} else {
+			in.Notes = append(in.Notes, err.Error())
+		}
+	}
 	for _, p := range plans {
 		slots := in.Slots[p.Pool]
 		if p.Pool == "" && len(in.Slots) == 1 {
@@ -95,9 +102,9 @@ func (o reviewOptions) review(test *backtest, plans []*planFile, past pastSource
 				slots = only
 			}
 		}
-		in.Plans = append(in.Plans, sizing.Reevaluate(p.Plan, p.config(), sizing.Evidence{
-			From: report.From, To: report.To, Slots: slots,
-		}))
+		seen := sizing.Evidence{From: report.From, To: report.To, Slots: slots}
+		seen.Growth, seen.Headroom = test.variants[0].engine.Growth(p.Pool)
+		in.Plans = append(in.Plans, sizing.Reevaluate(p.Plan, p.config(), seen))
 	}
 	return review.New(in)
 }

@@ -95,7 +95,7 @@ func TestScheduledReview(t *testing.T) {
 	if long.Title != "Capacity review, 28 November to 29 November 2026" || long.Link != "http://kvwatch:14600/reviews/2026-11-29T120000Z-review.html" {
 		t.Errorf("%+v", long)
 	}
-	if short.Title != "kvwatch digest: well now; 1 alert since 2026-11-28 12:00" || len(short.Lines) > 15 ||
+	if short.Title != "kvwatch digest: well now; 1 incident since 2026-11-28 12:00" || len(short.Lines) > 15 ||
 		short.Lines[0] != "Fired: PrefixCacheCollapse (1 h)" || !strings.HasPrefix(short.Lines[1], "vllm/m: 1 engine, 86 thousand requests, cache hits 90 %") {
 		t.Errorf("%+v", short)
 	}

@@ -42,7 +42,7 @@ var imports = map[string][]string{
 	// It replays recordings, and scores the rules.
 	"cmd/fleetsim":        {"cmd/fleetsim/fleet", "cmd/fleetsim/score", "cmd/fleetsim/scrape", "collector"},
 	"cmd/fleetsim/scrape": {"cmd/fleetsim/fleet", "collector"},
-	"cmd/fleetsim/score":  {"cmd/fleetsim/fleet", "cmd/fleetsim/scrape", "collector", "rules"},
+	"cmd/fleetsim/score":  {"cmd/fleetsim/fleet", "cmd/fleetsim/scrape", "collector", "collector/history", "rules", "rules/sizing"},
 	// The simulator imitates servers that know nothing of kvwatch.
 	"cmd/fleetsim/fleet": {},
 	"deploy":             {},

@@ -17,7 +17,7 @@ const (
 	chartTicks  = 4
 )
 
-// chart is one measure over the period, with the pool's incidents behind it.
+// chart is one measure over the period, with the pool's episodes behind it.
 type chart struct {
 	Title, About  string
 	Width, Height int
@@ -31,7 +31,7 @@ type chart struct {
 	Left, Right int
 }
 
-// band is an incident.
+// band is an episode.
 type band struct {
 	X, Width float64
 	Class    string
@@ -81,20 +81,24 @@ func (r *Review) chart(p *Pool, s Series) chart {
 	}
 	c.About = fmt.Sprintf("%s of pool %s from %s to %s", c.Title, p.Pool, moment(r.From), moment(r.To))
 	c.Lines = lines(s.Points, x, y)
-	for _, i := range r.Incidents {
-		if i.Pool != p.Pool || i.Severity == "info" {
+	for i := range r.Episodes {
+		e := &r.Episodes[i]
+		if e.Pool != p.Pool {
 			continue
 		}
 		end := r.To
-		if i.ResolvedAt != nil {
-			end = *i.ResolvedAt
+		if e.To != nil {
+			end = *e.To
 		}
-		from := x(i.FiredAt)
-		c.Bands = append(c.Bands, band{X: from, Width: max(x(end)-from, 2), Class: i.Severity, Title: i.Alert + ", " + moment(i.FiredAt)})
+		from := x(e.From)
+		c.Bands = append(c.Bands, band{X: from, Width: max(x(end)-from, 2), Class: e.Severity, Title: moment(e.From) + ", " + e.lasted() + ": " + e.names()})
 	}
 	layout := "15:04"
-	if span > 24*time.Hour {
-		layout = "01-02 15:04"
+	switch {
+	case span > 7*24*time.Hour:
+		layout = "2 Jan"
+	case span > 24*time.Hour:
+		layout = "2 Jan 15:04"
 	}
 	for i := range chartTicks {
 		at := r.From.Add(span * time.Duration(i) / chartTicks)

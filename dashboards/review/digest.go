@@ -21,18 +21,17 @@ const (
 
 // DigestTitle says in one line how the period was.
 func (r *Review) DigestTitle() string {
-	firing, worst := 0, 0
+	firing := 0
 	for _, i := range r.Incidents {
-		if i.ResolvedAt == nil {
+		if i.ResolvedAt == nil && rank(i.Severity) >= rank("warning") {
 			firing++
 		}
-		worst = max(worst, rank(i.Severity))
 	}
 	switch {
 	case firing > 0:
 		return fmt.Sprintf("kvwatch digest: %s now", plural(firing, "alert fires", "alerts fire"))
-	case len(r.Incidents) > 0 && worst > 1:
-		return fmt.Sprintf("kvwatch digest: well now; %s since %s", plural(len(r.Incidents), "alert", "alerts"), moment(r.From))
+	case len(r.Episodes) > 0:
+		return fmt.Sprintf("kvwatch digest: well now; %s since %s", plural(len(r.Episodes), "incident", "incidents"), moment(r.From))
 	case len(r.Pools) == 0:
 		return "kvwatch digest: nothing was measured"
 	default:
@@ -103,37 +102,11 @@ func (r *Review) firedLine() string {
 	if len(r.Incidents) == 0 {
 		return "Fired: nothing"
 	}
-	type named struct {
-		name              string
-		times, open, rank int
-		lasted            time.Duration
-	}
-	byName := map[string]*named{}
-	var all []*named
-	for _, i := range r.Incidents {
-		n := byName[i.Alert]
-		if n == nil {
-			n = &named{name: i.Alert}
-			byName[i.Alert] = n
-			all = append(all, n)
-		}
-		end := r.To
-		if i.ResolvedAt != nil {
-			end = *i.ResolvedAt
-		} else {
-			n.open++
-		}
-		n.times++
-		n.rank = max(n.rank, rank(i.Severity))
-		n.lasted += max(end.Sub(later(i.FiredAt, r.From)), 0)
-	}
-	slices.SortStableFunc(all, func(a, b *named) int {
-		return cmp.Or(cmp.Compare(b.open, a.open), cmp.Compare(b.rank, a.rank), cmp.Compare(b.lasted, a.lasted))
-	})
+	all := r.fired()
 	var parts []string
 	for i, n := range all {
 		if i == digestAlerts {
-			parts = append(parts, fmt.Sprintf("and %d other kinds", len(all)-i))
+			parts = append(parts, "and "+plural(len(all)-i, "other kind", "other kinds"))
 			break
 		}
 		part := n.name
@@ -147,6 +120,42 @@ func (r *Review) firedLine() string {
 		parts = append(parts, part+")")
 	}
 	return "Fired: " + strings.Join(parts, ", ")
+}
+
+// firedAlert is how often an alert fired, and how long in all.
+type firedAlert struct {
+	name, severity string
+	times, open    int
+	lasted         time.Duration
+}
+
+// fired lists the alerts by name: what fires at the end first, then the worst.
+func (r *Review) fired() []*firedAlert {
+	byName := map[string]*firedAlert{}
+	var all []*firedAlert
+	for _, i := range r.Incidents {
+		n := byName[i.Alert]
+		if n == nil {
+			n = &firedAlert{name: i.Alert, severity: i.Severity}
+			byName[i.Alert] = n
+			all = append(all, n)
+		}
+		end := r.To
+		if i.ResolvedAt != nil {
+			end = *i.ResolvedAt
+		} else {
+			n.open++
+		}
+		n.times++
+		if rank(i.Severity) > rank(n.severity) {
+			n.severity = i.Severity
+		}
+		n.lasted += max(end.Sub(later(i.FiredAt, r.From)), 0)
+	}
+	slices.SortStableFunc(all, func(a, b *firedAlert) int {
+		return cmp.Or(cmp.Compare(b.open, a.open), cmp.Compare(rank(b.severity), rank(a.severity)), cmp.Compare(b.lasted, a.lasted))
+	})
+	return all
 }
 
 func later(a, b time.Time) time.Time {
@@ -194,7 +203,7 @@ func (r *Review) planLine() string {
 		for _, a := range l.Assumptions {
 			switch a.Verdict {
 			case sizing.Drifted:
-				drifted = append(drifted, fmt.Sprintf("%s is %s, not %s", shortName(a.Name), number(*a.Live), number(a.Planned)))
+				drifted = append(drifted, driftText(a))
 			case sizing.CannotTell:
 				unknown++
 			}
@@ -218,10 +227,35 @@ func (r *Review) planLine() string {
 	return "Drifted: " + strings.Join(parts, "; ")
 }
 
-// shortName is an assumption without its section, in words.
+// driftText says what an assumption that drifted is now.
+func driftText(a sizing.Judged) string {
+	return fmt.Sprintf("%s is %s, not %s", shortName(a.Name), number(*a.Live), number(a.Planned))
+}
+
+// shortName is an assumption without its sections, in words.
 func shortName(name string) string {
-	_, name, _ = strings.Cut(name, ".")
-	return strings.ReplaceAll(name, "_", " ")
+	return strings.ReplaceAll(name[strings.LastIndexByte(name, '.')+1:], "_", " ")
+}
+
+// assumptionName is an assumption in words, with the profile that it is about.
+func assumptionName(name string) string {
+	parts := strings.Split(name, ".")
+	if len(parts) == 4 && parts[1] == "profiles" {
+		return shortName(name) + " of " + parts[2]
+	}
+	return shortName(name)
+}
+
+// resourceName is a resource in words.
+func resourceName(resource string) string {
+	switch resource {
+	case sizing.ResourceGPUs:
+		return "GPUs"
+	case sizing.ResourceKVGB:
+		return "GB of KV memory"
+	default:
+		return strings.ReplaceAll(resource, "_", " ")
+	}
 }
 
 // recordLine says how far the record can be trusted.
@@ -231,6 +265,9 @@ func (r *Review) recordLine() string {
 		if c := r.Data.Covered[name]; c < wellCovered {
 			parts = append(parts, fmt.Sprintf("%s was read %s of the time", name, share(c)))
 		}
+	}
+	if more := len(parts) - digestPools; more > 0 {
+		parts = append(parts[:digestPools], fmt.Sprintf("and %d more not always", more))
 	}
 	if n := len(r.Data.Notes); n > 0 {
 		parts = append(parts, plural(n, "gap or fault", "gaps or faults"))

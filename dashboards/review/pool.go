@@ -195,13 +195,11 @@ func (i *Incident) addExcess(p *Pool, slots []sizing.Slot) {
 	if i.Pool != p.Pool || p.UsualMiss == nil || !slices.Contains(cacheAlerts, i.Alert) {
 		return
 	}
-	sum := 0.0
-	for _, s := range slots {
-		if s.Start.Add(sizing.SlotLength).After(i.ActiveAt) && (i.ResolvedAt == nil || s.Start.Before(*i.ResolvedAt)) {
-			sum += excess(s, *p.UsualMiss)
-		}
+	end := slots[len(slots)-1].Start.Add(sizing.SlotLength)
+	if i.ResolvedAt != nil {
+		end = *i.ResolvedAt
 	}
-	i.ExcessTokens = &sum
+	i.ExcessTokens = new(excessBetween(slots, *p.UsualMiss, i.ActiveAt, end))
 }
 
 func excess(s sizing.Slot, usual float64) float64 { return max(s.Missed-usual*s.Prompted, 0) }
@@ -223,6 +221,9 @@ const (
 	// at least so much more of the prompt tokens.
 	worseTimes = 1.5
 	worseBy    = 0.03
+	// A stretch that is worse has worseSlots at least, and ends where so many are as
+	// usual again.
+	worseSlots = 3
 )
 
 // cache finds the usual share of misses and the stretches that are worse.
@@ -233,9 +234,11 @@ func (p *Pool) cache(slots []sizing.Slot) {
 	}
 	usual := usualMiss(known)
 	p.UsualMiss = &usual
-	for _, s := range known {
+	for i, worse := range smooth(known, func(s sizing.Slot) bool {
 		miss := s.Missed / s.Prompted
-		worse := miss > usual*worseTimes && miss > usual+worseBy
+		return miss > usual*worseTimes && miss > usual+worseBy
+	}) {
+		s := known[i]
 		end := s.Start.Add(sizing.SlotLength).UTC()
 		last := len(p.Regimes) - 1
 		if last < 0 || p.Regimes[last].Worse != worse || s.Start.Sub(p.Regimes[last].To) > sizing.SlotLength {
@@ -251,6 +254,31 @@ func (p *Pool) cache(slots []sizing.Slot) {
 			p.Excess += excess(s, usual)
 		}
 	}
+}
+
+// smooth says of each slot whether it belongs to a stretch of those that are bad:
+// one or two that are otherwise do not end a stretch, nor make one.
+func smooth(slots []sizing.Slot, bad func(sizing.Slot) bool) []bool {
+	judged := make([]bool, len(slots))
+	for i, s := range slots {
+		judged[i] = bad(s)
+	}
+	for _, fill := range []bool{true, false} { // gaps within first, then what stands alone
+		for i := 0; i < len(judged); {
+			end := i
+			for end < len(judged) && judged[end] == judged[i] {
+				end++
+			}
+			inside := i > 0 && end < len(judged)
+			if judged[i] != fill && end-i < worseSlots && (inside || !fill) {
+				for k := i; k < end; k++ {
+					judged[k] = fill
+				}
+			}
+			i = end
+		}
+	}
+	return judged
 }
 
 // usualMiss is the median miss ratio, each slot weighted by its prompt tokens.

@@ -40,8 +40,10 @@ type Review struct {
 	To     time.Time `json:"to"`
 	Source string    `json:"source"`
 	// Summary is the review in a few sentences.
-	Summary   []string   `json:"summary"`
-	Pools     []Pool     `json:"pools"`
+	Summary []string `json:"summary"`
+	Pools   []Pool   `json:"pools"`
+	// Episodes are what people would call incidents, Incidents the single alerts.
+	Episodes  []Episode  `json:"episodes"`
 	Incidents []Incident `json:"incidents"`
 	// Plans against what was measured, each with its assumptions, costs and knee.
 	Plans []*sizing.Live `json:"plans"`
@@ -148,7 +150,7 @@ type Day struct {
 	PeakKV       *float64 `json:"peak_kv_usage_ratio" jsonschema:"oneof_type=number;null"`
 	PeakWaiting  *float64 `json:"peak_waiting" jsonschema:"oneof_type=number;null"`
 	TTFTP95      *float64 `json:"ttft_p95_seconds" jsonschema:"oneof_type=number;null"`
-	// Incidents is how many fired on that day for this pool.
+	// Incidents is how many episodes about this pool began on that day.
 	Incidents int `json:"incidents"`
 }
 
@@ -159,6 +161,7 @@ func New(in Input) *Review {
 		Plans: append([]*sizing.Live{}, in.Plans...), Journal: append([]Event{}, in.Journal...),
 		Data: Data{Covered: map[string]float64{}, Notes: append([]string{}, in.Notes...), Learning: append([]string{}, in.Learning...), Unknown: []string{}},
 	}
+	held := map[string][]sizing.Slot{}
 	for _, name := range sortedNames(in.Slots) {
 		slots := between(in.Slots[name], in.From, in.To)
 		if len(slots) == 0 {
@@ -177,7 +180,15 @@ func New(in Input) *Review {
 				r.Incidents[i].measureLead(name, slots)
 			}
 		}
-		r.countIncidents(&r.Pools[len(r.Pools)-1])
+		held[name] = slots
+	}
+	r.Episodes = newEpisodes(r.Incidents, r.To)
+	for i := range r.Pools {
+		p := &r.Pools[i]
+		for k := range r.Episodes {
+			r.Episodes[k].addExcess(p, held[p.Pool])
+		}
+		r.countIncidents(p)
 	}
 	r.Summary = r.summary()
 	return r
@@ -198,11 +209,11 @@ func between(all []sizing.Slot, from, to time.Time) []sizing.Slot {
 	return slices.DeleteFunc(slices.Clone(all), func(s sizing.Slot) bool { return !s.Start.After(first) || !s.Start.Before(to) })
 }
 
-// countIncidents fills in how many fired on each day.
+// countIncidents fills in how many began on each day.
 func (r *Review) countIncidents(p *Pool) {
 	for i := range p.Days {
-		for _, incident := range r.Incidents {
-			if incident.Pool == p.Pool && incident.FiredAt.UTC().Format(time.DateOnly) == p.Days[i].Day {
+		for _, e := range r.Episodes {
+			if e.Pool == p.Pool && e.From.UTC().Format(time.DateOnly) == p.Days[i].Day {
 				p.Days[i].Incidents++
 			}
 		}
@@ -231,13 +242,13 @@ func (p *Pool) sentence() string {
 		text += fmt.Sprintf(", at most %s a second (%s)", number(peak.Value), moment(peak.At))
 	}
 	if p.UsualMiss != nil {
-		text += fmt.Sprintf("; the cache usually served %s of the prompt tokens", share(1-*p.UsualMiss))
+		text += fmt.Sprintf(". The cache usually served %s of the prompt tokens", share(1-*p.UsualMiss))
 		if p.Excess > 0 {
-			text += fmt.Sprintf(", and %s tokens were computed beyond that, %s of all that were", number(p.Excess), share(p.Excess/max(*p.ComputedTokens, 1)))
+			text += fmt.Sprintf("; %s were computed beyond that, %s of all that were computed", number(p.Excess), share(p.Excess/max(*p.ComputedTokens, 1)))
 		}
 	}
 	if kv, ok := p.peak(peakKV); ok {
-		text += fmt.Sprintf("; KV memory was at most %s full", share(kv.Value))
+		text += fmt.Sprintf(". KV memory was at most %s full", share(kv.Value))
 	}
 	if waiting, ok := p.peak(peakWaiting); ok && waiting.Value >= 1 {
 		text += fmt.Sprintf("; up to %s requests waited (%s)", number(waiting.Value), moment(waiting.At))
@@ -251,6 +262,45 @@ func (r *Review) incidentSentence() string {
 	if len(r.Incidents) == 0 {
 		return "No alert fired."
 	}
+	text := r.alertSentence()
+	if len(r.Episodes) == 0 {
+		return "No incident; " + text
+	}
+	worst := slices.MaxFunc(r.Episodes, func(a, b Episode) int {
+		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(value(a.ExcessTokens), value(b.ExcessTokens)), b.From.Compare(a.From))
+	})
+	critical := 0
+	for _, e := range r.Episodes {
+		if e.Severity == "critical" {
+			critical++
+		}
+	}
+	all := plural(len(r.Episodes), "incident", "incidents")
+	if critical > 0 && len(r.Episodes) > 1 {
+		all += fmt.Sprintf(", %d of them critical", critical)
+	}
+	about := fmt.Sprintf("%s, %s: %s", moment(worst.From), worst.lasted(), worst.what())
+	if worst.Cause != "" {
+		about += "; the cause is told as " + worst.Cause
+	}
+	if len(r.Episodes) == 1 {
+		return fmt.Sprintf("%s (%s). In all, %s", all, about, text)
+	}
+	return fmt.Sprintf("%s; the worst: %s. In all, %s", all, about, text)
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+// shownNames is how many names of alerts a sentence has.
+const shownNames = 4
+
+// alertSentence counts the single alerts.
+func (r *Review) alertSentence() string {
 	byName := map[string]int{}
 	open := 0
 	for _, i := range r.Incidents {
@@ -267,6 +317,9 @@ func (r *Review) incidentSentence() string {
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%d %s", byName[name], name)
 	}
+	if more := len(names) - shownNames; more > 1 {
+		names = append(names[:shownNames], fmt.Sprintf("and %d other kinds", more))
+	}
 	text := fmt.Sprintf("%s fired: %s", plural(len(r.Incidents), "alert", "alerts"), strings.Join(names, ", "))
 	if open > 0 {
 		text += fmt.Sprintf("; %d not over at the end", open)
@@ -280,25 +333,35 @@ func planSentence(l *sizing.Live) string {
 	for _, a := range l.Assumptions {
 		switch a.Verdict {
 		case sizing.Drifted:
-			drifted = append(drifted, a.Name)
+			drifted = append(drifted, driftText(a))
 		case sizing.Holds:
 			holds++
 		default:
 			unknown++
 		}
 	}
-	text := fmt.Sprintf("Plan %s: ", l.Plan)
+	parts := []string{fmt.Sprintf("Plan %s: %s, %d drifted, %d cannot be told", l.Plan, plural(holds, "assumption holds", "assumptions hold"), len(drifted), unknown)}
 	if len(drifted) > 0 {
-		text += "drifted: " + strings.Join(drifted, ", ") + "; "
+		text := "above all " + strings.Join(drifted[:min(len(drifted), 3)], ", ")
+		if len(drifted) <= 3 {
+			text = strings.Join(drifted, ", ")
+		}
+		parts[0] += " (" + text + ")"
 	}
-	text += fmt.Sprintf("%s, %d cannot be told", plural(holds, "assumption holds", "assumptions hold"), unknown)
-	parts := []string{text}
+	var needs []string
 	for _, c := range l.Drift {
-		parts = append(parts, fmt.Sprintf("%s %s instead of %s", number(c.To), c.Resource, number(c.From)))
+		text := fmt.Sprintf("%s %s (reckoned %s", number(c.To), resourceName(c.Resource), number(c.From))
+		if has, ok := l.Planned[c.Resource]; ok {
+			text += ", has " + number(has)
+		}
+		needs = append(needs, text+")")
+	}
+	if len(needs) > 0 {
+		parts = append(parts, "it needs "+strings.Join(needs, ", "))
 	}
 	if l.Costs != nil {
 		if total, ok := l.Costs.PerMillion[sizing.BasisTotal]; ok {
-			parts = append(parts, fmt.Sprintf("a million output tokens within the SLO cost %.3f %s", total, l.Costs.Currency))
+			parts = append(parts, fmt.Sprintf("a million output tokens within the SLO cost %s %s", price(total), l.Costs.Currency))
 		}
 	}
 	return strings.Join(parts, "; ") + "."

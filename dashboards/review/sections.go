@@ -18,7 +18,9 @@ type section struct {
 	Text   []string
 	Items  []string
 	Charts []chart
-	Tables []table
+	// ChartText says what the charts' points are.
+	ChartText string
+	Tables    []table
 }
 
 // table has a caption, a head and rows of as many cells.
@@ -26,6 +28,8 @@ type table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
+	// Folded is a table that the page shows when it is asked for.
+	Folded bool
 }
 
 // sections are the review in the order in which one reads it.
@@ -35,6 +39,9 @@ func (r *Review) sections() []section {
 		all = append(all, r.poolSection(&r.Pools[i]))
 	}
 	all = append(all, r.incidentSection())
+	if len(r.Journal) > 0 {
+		all = append(all, r.journalSection())
+	}
 	for _, l := range r.Plans {
 		all = append(all, planSection(l))
 	}
@@ -46,6 +53,7 @@ func (r *Review) sections() []section {
 
 func (r *Review) poolSection(p *Pool) section {
 	s := section{Title: "Pool " + p.Pool, Charts: r.charts(p)}
+	s.ChartText = fmt.Sprintf("Means of %s, so peaks are higher. Shaded: incidents of the pool, red where critical, amber where a warning.", length(pointLength(r.To.Sub(r.From))))
 	facts := table{Head: []string{"what", "over the period"}}
 	add := func(what, value string) { facts.Rows = append(facts.Rows, []string{what, value}) }
 	add("requests", number(p.Requests))
@@ -85,7 +93,7 @@ func (r *Review) poolSection(p *Pool) section {
 }
 
 func dayTable(days []Day) table {
-	t := table{Caption: "Days (UTC)", Head: []string{"day", "requests", "most a second", "output tokens", "cache hits", "KV at most", "waiting at most", "TTFT P95", "alerts"}}
+	t := table{Caption: "Days (UTC)", Head: []string{"day", "requests", "most a second", "output tokens", "cache hits", "KV at most", "waiting at most", "TTFT P95", "incidents"}}
 	for _, d := range days {
 		t.Rows = append(t.Rows, []string{
 			d.Day, number(d.Requests), number(d.PeakRate), number(d.OutputTokens), shareCell(d.HitRatio), shareCell(d.PeakKV), numberCell(d.PeakWaiting), timeCell(d.TTFTP95), fmt.Sprint(d.Incidents),
@@ -122,40 +130,63 @@ func (r *Review) incidentSection() section {
 		s.Text = []string{"No alert fired."}
 		return s
 	}
-	s.Text = []string{"What the rules told of this period, as they are configured now. Before the queue is the time from the alert to the next sustained queue of the same pool; the cost counts prompt tokens that were computed beyond the usual share, and alerts at the same time share theirs."}
-	t := table{Head: []string{"fired (UTC)", "alert", "about", "lasted", "before the queue", "cause", "cost", "what it said"}}
+	s.Text = []string{"Alerts about the same that follow each other within half an hour are one incident; those for information make none. Tokens beyond the usual were computed because the cache did not have them, each counted once. A queue is told from the incident's first alert on."}
+	if len(r.Episodes) > 0 {
+		s.Tables = append(s.Tables, episodeTable(r.Episodes, len(r.Pools)))
+	} else {
+		s.Text = append(s.Text, "None: all alerts were for information.")
+	}
+	s.Tables = append(s.Tables, r.nameTable(), r.alertTable())
+	return s
+}
+
+// nameTable says how often each alert fired.
+func (r *Review) nameTable() table {
+	t := table{Caption: "Alerts by name", Head: []string{"alert", "severity", "fired", "in all"}}
+	for _, n := range r.fired() {
+		t.Rows = append(t.Rows, []string{n.name, n.severity, plural(n.times, "time", "times"), length(n.lasted)})
+	}
+	return t
+}
+
+// alertTable lists every alert.
+func (r *Review) alertTable() table {
+	t := table{
+		Caption: fmt.Sprintf("Every alert (%d)", len(r.Incidents)), Folded: true,
+		Head: []string{"fired (UTC)", "alert", "about", "lasted", "before the queue", "cause", "prompt tokens beyond the usual", "what it said"},
+	}
 	for _, i := range r.Incidents {
-		lasted, lead, cost := "not over at the end", "no queue came", []string{}
+		lasted, lead, cost := "not over at the end", "no queue within a day", ""
 		if i.ResolvedAt != nil {
 			lasted = length(i.ResolvedAt.Sub(i.FiredAt))
 		}
-		if i.LeadSeconds != nil {
+		if i.LeadSeconds != nil && *i.LeadSeconds <= leadWithin.Seconds() {
 			lead = length(time.Duration(*i.LeadSeconds * float64(time.Second)))
 		}
 		if i.ExcessTokens != nil {
-			cost = append(cost, number(*i.ExcessTokens)+" prompt tokens")
+			cost = number(*i.ExcessTokens)
 		}
-		if i.Cost != "" {
-			cost = append(cost, i.Cost)
-		}
-		t.Rows = append(t.Rows, []string{moment(i.FiredAt), i.Alert + " (" + i.Severity + ")", i.About, lasted, lead, i.Cause, strings.Join(cost, "; "), i.Summary})
+		t.Rows = append(t.Rows, []string{moment(i.FiredAt), i.Alert + " (" + i.Severity + ")", i.About, lasted, lead, i.Cause, cost, i.Summary})
 	}
-	s.Tables = []table{t}
-	return s
+	return t
 }
 
 func planSection(l *sizing.Live) section {
 	s := section{Title: "Plan " + l.Plan + " against pool " + l.Pool}
 	t := table{Caption: fmt.Sprintf("Assumptions, by %d hours that pages cover", l.Hours), Head: []string{"assumption", "planned", "measured", "verdict", "why"}}
-	for _, a := range l.Assumptions {
+	order := []string{sizing.Drifted, sizing.Holds, sizing.CannotTell}
+	sorted := slices.SortedStableFunc(slices.Values(l.Assumptions), func(a, b sizing.Judged) int {
+		return slices.Index(order, a.Verdict) - slices.Index(order, b.Verdict)
+	})
+	for _, a := range sorted {
 		live := "unknown"
 		if a.Live != nil {
 			live = number(*a.Live)
-			if a.Low != nil && a.High != nil {
+			if a.Low != nil && a.High != nil && number(*a.Low) != number(*a.High) {
 				live += fmt.Sprintf(" (%s to %s)", number(*a.Low), number(*a.High))
 			}
 		}
-		t.Rows = append(t.Rows, []string{a.Name, number(a.Planned) + " " + a.Unit, live, a.Verdict, a.Why})
+		t.Rows = append(t.Rows, []string{assumptionName(a.Name), number(a.Planned) + " " + a.Unit, live, a.Verdict, a.Why})
 	}
 	need := table{Caption: "What the load needs", Head: []string{"resource", "by the plan", "by what was measured", "planned"}}
 	of := func(in map[string]float64, resource string) string {
@@ -165,23 +196,45 @@ func planSection(l *sizing.Live) section {
 		return "unknown"
 	}
 	for _, resource := range sizing.Resources() {
-		need.Rows = append(need.Rows, []string{resource, of(l.Before, resource), of(l.Required, resource), of(l.Planned, resource)})
+		need.Rows = append(need.Rows, []string{resourceName(resource), of(l.Before, resource), of(l.Required, resource), of(l.Planned, resource)})
+	}
+	beside := table{Caption: "Measured beside the assumptions, at the peaks of the hours", Head: []string{"what", "measured"}}
+	for _, v := range l.Seen {
+		unit := v.Unit
+		if unit == "ratio" {
+			unit = ""
+		}
+		beside.Rows = append(beside.Rows, []string{shortName(v.Name), strings.TrimSpace(number(v.Value) + " " + unit)})
 	}
 	s.Tables = []table{t, need}
+	if len(beside.Rows) > 0 {
+		s.Tables = append(s.Tables, beside)
+	}
 	if l.Knee.Text != "" {
 		s.Text = append(s.Text, "Knee: "+l.Knee.Text)
 	}
 	if l.GrowthText != "" {
-		s.Text = append(s.Text, "Growth: "+l.GrowthText)
+		s.Text = append(s.Text, l.GrowthText)
 	}
 	if l.Costs == nil {
 		s.Text = append(s.Text, "Costs: "+l.CostsText)
 		return s
 	}
-	costs := table{Caption: "Cost of a million output tokens within the SLO, in " + l.Costs.Currency, Head: []string{"for", "cost"}}
+	costs := table{
+		Caption: fmt.Sprintf("Cost in %s, of %s output tokens within the SLO and %s GPU-hours at %s", l.Costs.Currency, number(l.Costs.Goodput), number(l.Costs.GPUHours), price(l.Costs.PerGPUHour)),
+		Head:    []string{"for", "per million tokens", "of the period"},
+	}
 	for _, basis := range sizing.Bases() {
 		if v, ok := l.Costs.PerMillion[basis]; ok {
-			costs.Rows = append(costs.Rows, []string{strings.ReplaceAll(basis, "_", " "), fmt.Sprintf("%.3f", v)})
+			costs.Rows = append(costs.Rows, []string{costNames[basis], price(v), fmt.Sprintf("%.0f", v*l.Costs.Goodput/1e6)})
+		}
+	}
+	for _, other := range []struct {
+		what  string
+		value *float64
+	}{{"by the plan", l.Costs.Planned}, {"the same, rented", l.Costs.Cloud}} {
+		if other.value != nil {
+			costs.Rows = append(costs.Rows, []string{other.what, price(*other.value), ""})
 		}
 	}
 	if l.Costs.Text != "" {
@@ -189,6 +242,33 @@ func planSection(l *sizing.Live) section {
 	}
 	s.Tables = append(s.Tables, costs)
 	return s
+}
+
+// costNames are the bases of a cost in words.
+var costNames = map[string]string{ //nolint:gochecknoglobals // a table, never written.
+	sizing.BasisTotal: "all of it", sizing.BasisPrefillNew: "prompts that were new", sizing.BasisPrefillRepeated: "prompts computed again",
+	sizing.BasisDecode: "output", sizing.BasisIdle: "engines without a request",
+}
+
+// price spells money.
+func price(v float64) string {
+	if v != 0 && v < 0.1 {
+		return fmt.Sprintf("%.2g", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// journalSection is what people told and kvwatch recommended.
+func (r *Review) journalSection() section {
+	t := table{Head: []string{"at (UTC)", "what", "pool", "text"}}
+	for _, e := range r.Journal {
+		pool := e.Pool
+		if pool == "" {
+			pool = "all"
+		}
+		t.Rows = append(t.Rows, []string{moment(e.At), e.Kind, pool, e.Text})
+	}
+	return section{Title: "Marks and recommendations", Tables: []table{t}}
 }
 
 func (r *Review) dataSection() section {

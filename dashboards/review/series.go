@@ -24,10 +24,14 @@ type Point struct {
 	Value float64   `json:"value"`
 }
 
+// pointLength is the time that a point of a chart over so long stands for.
+func pointLength(span time.Duration) time.Duration {
+	return max((span+maxPoints*sizing.SlotLength-1)/(maxPoints*sizing.SlotLength), 1) * sizing.SlotLength
+}
+
 func newSeries(m measure, slots []sizing.Slot) Series {
 	s := Series{Name: m.name, Unit: m.unit, Points: []Point{}}
-	span := slots[len(slots)-1].Start.Sub(slots[0].Start) + sizing.SlotLength
-	step := max((span+maxPoints*sizing.SlotLength-1)/(maxPoints*sizing.SlotLength), 1) * sizing.SlotLength
+	step := pointLength(slots[len(slots)-1].Start.Sub(slots[0].Start) + sizing.SlotLength)
 	for len(slots) > 0 {
 		begin := slots[0].Start
 		sum, n := 0.0, 0.0

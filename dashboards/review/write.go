@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 //go:embed review.html
@@ -19,6 +20,10 @@ func (r *Review) WriteJSON(w io.Writer) error {
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
 }
+
+// foldedRows is how long a table may be that is folded on the page and Markdown
+// still has.
+const foldedRows = 25
 
 // heading names the period.
 func (r *Review) heading() string {
@@ -41,6 +46,10 @@ func (r *Review) WriteMarkdown(w io.Writer) error {
 			fmt.Fprintf(&b, "- %s\n", escape(item))
 		}
 		for _, t := range s.Tables {
+			if t.Folded && len(t.Rows) > foldedRows {
+				fmt.Fprintf(&b, "\n%s: --output=json has them.\n", t.Caption)
+				continue
+			}
 			t.markdown(&b)
 		}
 	}
@@ -72,9 +81,12 @@ func escape(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "`", "\\`", "[", `\[`).Replace(text)
 }
 
+// long says whether a cell may be broken into lines.
+func long(cell string) bool { return utf8.RuneCountInString(cell) > 30 }
+
 // WriteHTML writes a page that needs nothing beside itself.
 func (r *Review) WriteHTML(w io.Writer) error {
-	page, err := template.New("review").Parse(pageText)
+	page, err := template.New("review").Funcs(template.FuncMap{"long": long}).Parse(pageText)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (r *review) measure(key string) (measure, bool) {
 // load is what was measured of a key of a profile.
 func (r *review) load(key, name string) measure {
 	u := r.only()
-	if u == nil {
+	if u == nil { // of profiles that share a pool only their sum is seen
 		return measure{live: cannot("what is measured is of the whole pool, which %d profiles share: give them pools or plans of their own", len(r.base.loads))}
 	}
 	m := measure{unit: "tokens"}
@@ -103,8 +103,9 @@ func (r *review) load(key, name string) measure {
 		m.unit, m.live = "ratio", r.dutyCycle(u)
 		m.how = "the time that calls run, at the plan's calls_per_session and session_s"
 	case "session_s":
-		m.live = cannot("when a person's session ends is in no log")
+		m.unit, m.live = "s", cannot("when a person's session ends is in no log")
 	default:
+		m.unit = ""
 		m.live = cannot("turns, tools and subagents are in no metric: %s only shows in the rate of calls", name)
 	}
 	return m

@@ -111,7 +111,10 @@ func (m measure) drift() (verdict, why string) {
 		return CannotTell, "the plan's value leaves nothing to compare with"
 	}
 	ratio, from, to := value/planned, low/planned, high/planned
-	said := fmt.Sprintf("%s%s, %s to %s by chance", factor(ratio), what, factor(from), factor(to))
+	said := factor(ratio) + what
+	if factor(from) != factor(to) {
+		said += fmt.Sprintf(", %s to %s by chance", factor(from), factor(to))
+	}
 	switch {
 	case m.misses && math.Abs(value-planned) < missSlack:
 		return Holds, fmt.Sprintf("within %g of the plan", missSlack)
