@@ -27,7 +27,7 @@ func init() {
 type counterUntrusted struct{ settings }
 
 // Judge implements detector.
-func (d counterUntrusted) Judge(w PoolWindow, _ time.Time) Verdict {
+func (d counterUntrusted) Judge(w PoolWindow, firing time.Time) Verdict {
 	told, wrong := 0, 0
 	var seen, instead []string
 	for _, u := range w.pool.members {
@@ -52,7 +52,7 @@ func (d counterUntrusted) Judge(w PoolWindow, _ time.Time) Verdict {
 	v := Verdict{
 		Active: wrong > 0, Phase: PhaseWatching, Value: float64(wrong),
 		Text:    fmt.Sprintf("the counters of %d of %s contradict themselves", wrong, plural(told, "engine")),
-		Over:    fmt.Sprintf("Pool %s: the prefix cache counters no longer contradict the other figures", w.pool.name),
+		Over:    overText(firing, "Pool %s: the prefix cache counters no longer contradict the other figures", w.pool.name),
 		Numbers: []Number{{Name: "engines_untrusted", Value: float64(wrong), Unit: "engines"}, {Name: "engines", Value: float64(told), Unit: "engines"}},
 	}
 	if v.Active {

@@ -33,7 +33,7 @@ func (d interactivityLow) floor(p *pool) float64 {
 }
 
 // Judge implements detector.
-func (d interactivityLow) Judge(w PoolWindow, _ time.Time) Verdict {
+func (d interactivityLow) Judge(w PoolWindow, firing time.Time) Verdict {
 	window := max(d.duration("window"), leastScrapes*w.interval)
 	b, engines, from := w.speedBuckets(window)
 	if len(engines) == 0 {
@@ -54,7 +54,7 @@ func (d interactivityLow) Judge(w PoolWindow, _ time.Time) Verdict {
 	v := Verdict{
 		Active: slow < floor, Phase: PhaseWatching, Value: slow,
 		Text: fmt.Sprintf("9 of 10 requests get %.1f tokens/s or more, fires under %g", slow, floor),
-		Over: fmt.Sprintf("Pool %s: 9 of 10 requests get %.1f tokens/s or more again", w.pool.name, slow),
+		Over: overText(firing, "Pool %s: 9 of 10 requests get %.1f tokens/s or more again", w.pool.name, slow),
 		Numbers: []Number{
 			{Name: "tokens_per_second_p10", Value: slow, Unit: "tokens/s"},
 			{Name: "floor", Value: floor, Unit: "tokens/s"},

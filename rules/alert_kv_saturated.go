@@ -22,7 +22,7 @@ func init() {
 type kvSaturated struct{ settings }
 
 // Judge implements detector.
-func (d kvSaturated) Judge(w PoolWindow, _ time.Time) Verdict {
+func (d kvSaturated) Judge(w PoolWindow, firing time.Time) Verdict {
 	told, worst := 0, 0.0
 	var full, idle []string
 	for _, u := range w.pool.members {
@@ -47,7 +47,7 @@ func (d kvSaturated) Judge(w PoolWindow, _ time.Time) Verdict {
 	}
 	v := Verdict{
 		Active: len(full) > 0, Phase: PhaseWatching, Value: worst, Text: "highest KV usage " + percent(worst),
-		Over:    fmt.Sprintf("Pool %s: no KV cache is full any more, the highest usage is %s", w.pool.name, percent(worst)),
+		Over:    overText(firing, "Pool %s: no KV cache is full any more, the highest usage is %s", w.pool.name, percent(worst)),
 		Numbers: []Number{{Name: "kv_usage_max", Value: worst, Unit: "ratio"}, {Name: "engines_full", Value: float64(len(full)), Unit: "engines"}},
 	}
 	if v.Active {

@@ -42,7 +42,7 @@ func (d *seatShortage) Judge(w PoolWindow, firing time.Time) Verdict {
 	v := Verdict{
 		Phase: PhaseWatching, Value: share,
 		Text: fmt.Sprintf("a usual call (%s tokens) had no room at %s of %d scrapes, fires over %s", amount(need), percent(share), usual.Scrapes, percent(d.number("ratio"))),
-		Over: fmt.Sprintf("Pool %s has room for its calls again: none at %s of the scrapes of %s", w.pool.name, percent(share), spell(n.span(w))),
+		Over: overText(firing, "Pool %s has room for its calls again: none at %s of the scrapes of %s", w.pool.name, percent(share), spell(n.span(w))),
 		Numbers: []Number{
 			{Name: "no_fit_p50", Value: share, Unit: "ratio"},
 			{Name: "threshold_no_fit", Value: d.number("ratio"), Unit: "ratio"},

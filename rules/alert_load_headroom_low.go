@@ -45,7 +45,7 @@ func (d *headroomLow) Judge(w PoolWindow, firing time.Time) Verdict {
 	v := Verdict{
 		Phase: PhaseWatching, Value: ratio,
 		Text:    fmt.Sprintf("headroom %s, fires at %g", times(ratio), d.number("headroom")),
-		Over:    fmt.Sprintf("Pool %s has headroom again: %s its present load", w.pool.name, times(ratio)),
+		Over:    overText(firing, "Pool %s has headroom again: %s its present load", w.pool.name, times(ratio)),
 		Numbers: append(h.numbers(), Number{Name: "threshold_load", Value: 1 / d.number("headroom"), Unit: "of the limit"}),
 	}
 	v.Active = d.active(w.now, firing, ratio <= d.number("headroom"), ratio > d.number("resolve_headroom"), d.duration("rest"))

@@ -25,7 +25,7 @@ func (metricsDisabled) Judge(w TargetWindow, firing time.Time) Verdict {
 	case w.unseen() != "":
 		return unknown(w.unseen())
 	case t.state != collector.StateMetricsDisabled:
-		return Verdict{Phase: PhaseWatching, Text: "state " + string(t.state), Over: overState(t)}
+		return watchingState(t, firing)
 	}
 	v := Verdict{Active: true, Phase: PhaseWatching, Since: t.sinceOr(firing), Value: 1, Text: "state " + string(t.state)}
 	v.Summary = fmt.Sprintf("%s of job %s has its metrics switched off", t.instance, t.job)

@@ -43,7 +43,7 @@ func (d *prefillSaturated) Judge(w PoolWindow, firing time.Time) Verdict {
 	requests, _ := w.sum(func(e EngineWindow) (float64, bool) { return e.HistCount(histTTFT, window), true })
 	v := Verdict{
 		Phase: PhaseWatching, Value: occ, Text: fmt.Sprintf("prefill occupancy %.2f of %g over %s", occ, d.number("ratio"), spell(window)),
-		Over: fmt.Sprintf("Pool %s: prefill occupancy is down to %.2f", w.pool.name, occ),
+		Over: overText(firing, "Pool %s: prefill occupancy is down to %.2f", w.pool.name, occ),
 		Numbers: []Number{
 			{Name: "prefill_occupancy", Value: occ, Unit: "ratio"},
 			{Name: "threshold_occupancy", Value: d.number("ratio"), Unit: "ratio"},

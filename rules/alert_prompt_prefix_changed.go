@@ -74,7 +74,7 @@ func (d *prefixChanged) Judge(w PoolWindow, firing time.Time) Verdict {
 	v := Verdict{
 		Active: d.holds(firing, heavy), Phase: PhaseWatching, Value: d.S, Numbers: append(d.figures(), Number{Name: "shared_beginning", Value: d.shared, Unit: "cached tokens"}),
 		Text: fmt.Sprintf("%.1f of %g full prompts lost to changed beginnings; %d of %s lost something", d.S, d.fire, d.Losing, plural(d.Calls, "call")),
-		Over: fmt.Sprintf("Pool %s: prompts begin as before again", w.pool.name),
+		Over: overText(firing, "Pool %s: prompts begin as before again", w.pool.name),
 	}
 	if v.Active {
 		d.tell(w, &v, heavy)

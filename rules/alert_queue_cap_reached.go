@@ -40,7 +40,7 @@ type capped struct {
 }
 
 // Judge implements detector.
-func (d *queueCapReached) Judge(w PoolWindow, _ time.Time) Verdict {
+func (d *queueCapReached) Judge(w PoolWindow, firing time.Time) Verdict {
 	still, longest := d.note(w)
 	refused, went := d.refused(w)
 	if w.Fresh() == 0 {
@@ -49,7 +49,7 @@ func (d *queueCapReached) Judge(w PoolWindow, _ time.Time) Verdict {
 	v := Verdict{
 		Active: went || len(still) > 0, Phase: PhaseWatching, Value: longest,
 		Text: fmt.Sprintf("%s refused in %s; longest queue now %s", plural(int(refused), "request"), spell(d.span(w)), amount(longest)),
-		Over: fmt.Sprintf("Pool %s: no request is refused and no queue stands at its cap, the longest holds %s", w.pool.name, plural(int(longest), "request")),
+		Over: overText(firing, "Pool %s: no request is refused and no queue stands at its cap, the longest holds %s", w.pool.name, plural(int(longest), "request")),
 		Numbers: []Number{
 			{Name: "waiting", Value: longest, Unit: "requests"},
 			{Name: "refused", Value: refused, Unit: "calls"},

@@ -28,14 +28,14 @@ type queueGrowing struct{ settings }
 const leastScrapes = 3
 
 // Judge implements detector.
-func (d queueGrowing) Judge(w PoolWindow, _ time.Time) Verdict {
+func (d queueGrowing) Judge(w PoolWindow, firing time.Time) Verdict {
 	now, told := w.sum(func(e EngineWindow) (float64, bool) { return e.waitingForCapacity() })
 	if told == 0 {
 		return unknown("no engine of the pool tells lately how many requests wait")
 	}
 	v := Verdict{
 		Phase: PhaseWatching, Value: now, Text: amount(now) + " waiting", Numbers: []Number{{Name: "waiting", Value: now, Unit: "requests"}},
-		Over: fmt.Sprintf("Pool %s: the queue no longer grows, %s waiting now", w.pool.name, plural(int(now), "request")),
+		Over: overText(firing, "Pool %s: the queue no longer grows, %s waiting now", w.pool.name, plural(int(now), "request")),
 	}
 	if now <= 0 {
 		d.deferred(w, &v)

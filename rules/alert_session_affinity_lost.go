@@ -44,7 +44,7 @@ func (d *affinityLost) Judge(w PoolWindow, firing time.Time) Verdict {
 	v := Verdict{
 		Active: d.holds(firing, heavy), Phase: PhaseWatching, Value: d.S, Numbers: d.figures(),
 		Text: fmt.Sprintf("%.1f of %g full prompts lost to other replicas; %d of %s lost something", d.S, d.fire, d.Losing, plural(d.Calls, "call")),
-		Over: fmt.Sprintf("Pool %s: sessions stay on their replica again", w.pool.name),
+		Over: overText(firing, "Pool %s: sessions stay on their replica again", w.pool.name),
 	}
 	if v.Active {
 		d.tell(w, &v, heavy)

@@ -185,6 +185,15 @@ func (w *watch) over(v Verdict) string {
 	}
 }
 
+// overText is the text of an alert's end, "" while it does not fire: nobody reads
+// it then, and detectors are asked a thousand times a second.
+func overText(firing time.Time, format string, args ...any) string {
+	if firing.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
 // about names the alert and what it is about.
 func (w *watch) about() string { return about(w.rule.Name, w.subject.Map()) }
 
