@@ -106,6 +106,14 @@ drift: ## the verdicts on sizing plans over simulated histories, into rules/DRIF
 dashboards: ## writes dashboards/grafana/*.json again from the Go code
 	$(GO) generate ./dashboards/...
 
+PREVIEW ?= bin/preview
+
+.PHONY: preview
+preview: ## messages and charts as they look on a phone, into PREVIEW (bin/preview), and pictures of them where chromium is
+	@mkdir -p $(PREVIEW)
+	$(GO) test ./alerting ./alerting/chart -run 'TestWording|TestPNG' -count=1 -args -preview=$(abspath $(PREVIEW))
+	cd $(PREVIEW) && for page in *.html; do chromium --headless --no-sandbox --hide-scrollbars --window-size=420,2600 --screenshot=$${page%.html}.png $$page 2>/dev/null || break; done
+
 .PHONY: docs
 docs: ## writes deploy/docs/metrics.md again from the tables of series and alerts
 	$(GO) test ./cmd/kvwatch -run TestMetricsDocument -update

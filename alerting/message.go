@@ -3,6 +3,7 @@ package alerting
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -210,18 +211,46 @@ func notEmpty(lines []line) []line {
 	return out
 }
 
-// mostNumbers is how many figures a message lists.
-const mostNumbers = 10
+const (
+	// briefLength is about how many letters four lines of a phone hold.
+	briefLength = 170
+	// leastBrief keeps a text from being cut after its first words.
+	leastBrief = 16
+)
 
-// numbers lists an alert's figures with their units.
-func numbers(a rules.Alert) []line {
-	var out []line
-	for i, n := range a.Evidence.Numbers {
-		if i == mostNumbers {
-			out = append(out, line{"and", fmt.Sprintf("%d more figures", len(a.Evidence.Numbers)-i)})
-			break
+// sentence returns the first sentence of a text.
+func sentence(text string) string {
+	if i := strings.Index(text, ". "); i >= leastBrief {
+		return text[:i+1]
+	}
+	return text
+}
+
+// brief keeps of a text what is read within a glance: its first sentence, and of
+// a long one what stands before the first semicolon or colon.
+func brief(text string) string {
+	text = sentence(text)
+	if utf8.RuneCountInString(text) <= briefLength {
+		return text
+	}
+	for _, mark := range []string{"; ", ": "} {
+		if i := strings.Index(text, mark); i >= leastBrief && utf8.RuneCountInString(text[:i]) <= briefLength {
+			return text[:i] + "."
 		}
-		out = append(out, line{strings.ReplaceAll(n.Name, "_", " "), quantity(n.Value, n.Unit)})
+	}
+	return text
+}
+
+// briefly does so with each of the lines; what to do next stays a whole sentence.
+func briefly(lines []line) []line {
+	out := make([]line, 0, len(lines))
+	for _, l := range lines {
+		if l.name == "Next" {
+			l.text = sentence(l.text)
+		} else {
+			l.text = brief(l.text)
+		}
+		out = append(out, l)
 	}
 	return out
 }
@@ -252,16 +281,48 @@ func others(alerts []rules.Alert) []string {
 			continue
 		}
 		if i > mostOthers {
-			out = append(out, fmt.Sprintf("and %d more", len(alerts)-i))
+			out = append(out, fmt.Sprintf("and %d more: %s", len(alerts)-i, tally(alerts[i:])))
 			break
 		}
 		text := fmt.Sprintf("%s: %s", markOf(a.State, a.Severity), headline(a))
-		if where := place(a.Labels); where != "" {
+		if where := place(a.Labels); where != "" && !placed(text, a.Labels) {
 			text += " (" + where + ")"
 		}
 		out = append(out, text)
 	}
 	return out
+}
+
+// placed says whether a text names already what an alert is about.
+func placed(text string, lbls map[string]string) bool {
+	for _, name := range []string{"instance", "pool", "plan"} {
+		if lbls[name] != "" {
+			return strings.Contains(text, lbls[name])
+		}
+	}
+	return false
+}
+
+// mostTallied is how many names of alerts are counted one by one.
+const mostTallied = 4
+
+// tally counts alerts by name, the most frequent first.
+func tally(alerts []rules.Alert) string {
+	counts := map[string]int{}
+	for _, a := range alerts {
+		counts[a.Name]++
+	}
+	names := sortedNames(counts)
+	slices.SortStableFunc(names, func(a, b string) int { return counts[b] - counts[a] })
+	var out []string
+	for i, name := range names {
+		if i == mostTallied {
+			out = append(out, "others")
+			break
+		}
+		out = append(out, fmt.Sprintf("%d %s", counts[name], name))
+	}
+	return strings.Join(out, ", ")
 }
 
 // duration writes a length of time in its two largest units.

@@ -23,12 +23,21 @@ const (
 	slackDetailed = 5
 )
 
-// slackRoot is the message that always shows how the incident stands. buttons
-// says that somebody hears those that do something.
+// slackRoot is the message that always shows how the incident stands, short
+// enough for a phone: its thread says the rest. buttons says that somebody hears
+// those that do something.
 func slackRoot(n Notification, buttons bool) []slack.Block {
 	if len(n.Alerts) == 0 {
 		return nil
 	}
+	first := n.Alerts[0]
+	blocks := slackStanding(n, briefly(statements(first)))
+	return append(slackBounded(blocks, 1), slackActions(n, first, buttons)...)
+}
+
+// slackStanding says what it is, where and since when, the lines about the first
+// alert, and which others there are.
+func slackStanding(n Notification, lines []line) []slack.Block {
 	first := n.Alerts[0]
 	blocks := []slack.Block{
 		slackHeader(standing(n.Alerts) + ": " + title(n.Alerts)),
@@ -37,11 +46,11 @@ func slackRoot(n Notification, buttons bool) []slack.Block {
 	if taken := slackTaken(n); taken != "" {
 		blocks = append(blocks, slackContext(taken))
 	}
-	blocks = append(blocks, slackSection(slackLines(statements(first)))...)
+	blocks = append(blocks, slackSection(slackLines(lines))...)
 	if more := others(n.Alerts); len(more) > 0 {
 		blocks = append(blocks, slackSection(slackList(more))...)
 	}
-	return append(slackBounded(blocks, 1), slackActions(n, first, buttons)...)
+	return blocks
 }
 
 // slackTaken says who has taken the incident on, and that it is silenced.
@@ -69,14 +78,16 @@ func slackWhole(n Notification) []slack.Block {
 	if len(n.Alerts) == 0 {
 		return nil
 	}
-	blocks := slackRoot(n, false)
+	first := n.Alerts[0]
+	lines := statements(first)
+	if n.Status() == rules.StateFiring {
+		lines = append(lines, details(first)...)
+	}
+	blocks := slackStanding(n, lines)
 	if r := remark(n.Reason); r != "" && n.Reason != ReasonMissed {
 		blocks = append(blocks, slackContext(slackEscape(r)))
 	}
-	if n.Status() == rules.StateFiring {
-		blocks = append(blocks, slackSection(slackLines(details(n.Alerts[0])))...)
-	}
-	return slackBounded(blocks, 0)
+	return append(slackBounded(blocks, 1), slackLinks(n, first)...)
 }
 
 // slackReply is what the thread is told, if anything, and whether the channel
@@ -99,7 +110,7 @@ func slackReply(n Notification, begins bool) (text string, blocks []slack.Block,
 		body = slackSection(slackList(others(n.Alerts)))
 	case ReasonRepeat:
 		text, broadcast = fmt.Sprintf("%s Still firing after %s: %s", m.symbol, duration(n.Now.Sub(since(n.Alerts))), head), true
-		body = slackSection(slackLines(statements(n.Alerts[0])))
+		body = slackSection(slackLines(briefly(statements(n.Alerts[0]))))
 	case ReasonResolved:
 		text = fmt.Sprintf("%s Resolved: %s", m.symbol, head)
 		body = slackSection(period(n.Alerts, n.Now, slackClock(n.Now)))
@@ -118,8 +129,9 @@ func slackReply(n Notification, begins bool) (text string, blocks []slack.Block,
 		if !begins {
 			return "", nil, false
 		}
-		text = "Details: " + head
-		body = slackEvidence(n.Alerts)
+		// The evidence alone: the message above it has the headline.
+		text = slackCut(slackEscape("Details: "+head), slackTextLimit)
+		return text, slackBounded(slackEvidence(n.Alerts), 0), false
 	}
 	blocks = append(slackSection(slackBold(text)), body...)
 	return slackCut(slackEscape(text), slackTextLimit), slackBounded(blocks, 0), broadcast
@@ -163,13 +175,7 @@ func slackDetails(a rules.Alert) []slack.Block {
 	if where := place(a.Labels); where != "" {
 		head += ", " + slackEscape(where)
 	}
-	blocks := []slack.Block{slackContext(head)}
-	blocks = append(blocks, slackSection(slackLines(append(statements(a), details(a)...)))...)
-	var list []string
-	for _, l := range numbers(a) {
-		list = append(list, l.name+": "+l.text)
-	}
-	return append(blocks, slackSection(slackList(list))...)
+	return append([]slack.Block{slackContext(head)}, slackSection(slackLines(append(statements(a), details(a)...)))...)
 }
 
 // slackFallback is the text of the push notification on a phone.
@@ -179,12 +185,11 @@ func slackFallback(n Notification) string {
 	}
 	text := standing(n.Alerts) + ": " + title(n.Alerts)
 	lbls := n.Alerts[0].Labels
-	named := func(name string) bool { return lbls[name] != "" && strings.Contains(text, lbls[name]) }
-	if where := place(lbls); where != "" && !named("pool") && !named("instance") {
+	if where := place(lbls); where != "" && !placed(text, lbls) {
 		text += ", " + where
 	}
 	if next := n.Alerts[0].Evidence.Next; next != "" && n.Status() == rules.StateFiring {
-		text += ". Next: " + next
+		text += ". Next: " + sentence(next)
 	}
 	return slackCut(slackEscape(text), slackTextLimit)
 }
@@ -230,7 +235,7 @@ func slackLines(lines []line) string {
 	for _, l := range lines {
 		out = append(out, slackBold(l.name)+"  "+slackEscape(l.text))
 	}
-	return strings.Join(out, "\n")
+	return strings.Join(out, "\n\n")
 }
 
 func slackList(items []string) string {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -98,7 +96,7 @@ func (s *slackSocket) connect(ctx context.Context, token string, pressed func(pr
 	}
 	options := append(s.settings.options(s.client, time.Now()), slack.OptionAppLevelToken(token))
 	client := socketmode.New(slack.New("", options...), socketmode.OptionDialer(dialer),
-		socketmode.OptionReadLimit(slackSocketLimit), socketmode.OptionLog(log.New(io.Discard, "", 0)))
+		socketmode.OptionReadLimit(slackSocketLimit), socketmode.OptionLog(unlogged{}))
 	refused := make(chan error, 1)
 	var events sync.WaitGroup
 	defer events.Wait()
@@ -162,9 +160,18 @@ func (s *slackSocket) event(ctx context.Context, client *socketmode.Client, even
 		if callback, ok := event.Data.(slack.InteractionCallback); ok {
 			s.interaction(ctx, callback, pressed)
 		}
+	case socketmode.EventTypeConnecting, socketmode.EventTypeInvalidAuth, socketmode.EventTypeIncomingError, socketmode.EventTypeErrorWriteFailed,
+		socketmode.EventTypeErrorBadMessage, socketmode.EventTypeHello, socketmode.EventTypeDisconnect:
+		// slack-go does what there is to do, or returns.
 	}
 	return nil
 }
+
+// unlogged keeps slack-go from logging by itself: it would go to standard error.
+type unlogged struct{}
+
+// Output does nothing.
+func (unlogged) Output(int, string) error { return nil }
 
 // The buttons, by what Slack tells when one is pressed.
 const (

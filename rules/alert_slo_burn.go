@@ -144,8 +144,8 @@ func (d *sloBurn) judge(w PoolWindow, o objective, v *Verdict) (nearest burning,
 	for i, l := range d.levels() {
 		x := burning{objective: o, level: l, long: b.window(w.ms, l.long), now: b.window(w.ms, l.recent)}
 		v.Numbers = append(v.Numbers,
-			Number{Name: fmt.Sprintf("%s_burn_%s", o.name, compact(l.long)), Value: x.long.rate(), Unit: "ratio"},
-			Number{Name: fmt.Sprintf("%s_burn_%s", o.name, compact(l.recent)), Value: x.now.rate(), Unit: "ratio"})
+			Number{Name: fmt.Sprintf("%s_burn_%s", o.name, compact(l.long)), Value: x.long.rate(), Unit: "times"},
+			Number{Name: fmt.Sprintf("%s_burn_%s", o.name, compact(l.recent)), Value: x.now.rate(), Unit: "times"})
 		if i == 0 {
 			text = fmt.Sprintf("%s: %s of %s %ss missed it in %s", o.name, percent(x.now.share()), amount(x.now.all), o.of, spell(x.now.span))
 		}
@@ -189,7 +189,11 @@ func (d *sloBurn) tell(w PoolWindow, v *Verdict, found []burning) {
 			o.name, spellSeconds(o.limit.Seconds()), percent(objectiveShare), o.of, percent(errorBudget), b.long.rate(), b.now.rate(), b.level.limit, spell(b.level.long), spell(b.level.recent)))
 	}
 	v.Value = worst.long.rate()
-	v.Summary = fmt.Sprintf("Pool %s misses its %s: the error budget burns %.1f times too fast", w.pool.name, worst.objective.name, v.Value)
+	what := "first tokens come later than promised"
+	if worst.objective.name == sloITL {
+		what = "tokens come slower than promised"
+	}
+	v.Summary = fmt.Sprintf("Pool %s: %s (%s), the error budget burns %.1f times too fast", w.pool.name, what, worst.objective.name, v.Value)
 	if worst.long.span < worst.level.long {
 		seen = append(seen, fmt.Sprintf("Nothing older than %s is known.", spell(worst.long.span)))
 	}
