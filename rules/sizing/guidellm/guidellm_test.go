@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -357,6 +358,43 @@ func TestLongReport(t *testing.T) {
 	if used := int64(after.HeapInuse) - int64(before.HeapInuse); used > 64<<20 {
 		t.Errorf("%d MB of memory", used>>20)
 	}
+}
+
+// FuzzWalker holds what is JSON to the standard library, which knows no other
+// words and takes any depth and length.
+func FuzzWalker(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":[1,-2.5e+3,0,true,false,null,"x\\u00e9\\n\\\\"],"b":{}}`, ` [ ] `, `01`, `1.`, `-`, `1e`, `+1`, `.5`, `"\\x"`, `"\\u12g4"`, "\"\x01\"", `{"a" 1}`, `{"a":1,}`, `[1,]`, `[1 2]`, `tru`, `nulll`, `""x`, "\"\xff\"", `{1:2}`, ``, ` `,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		w := newWalker(bytes.NewReader(text))
+		err := w.skip()
+		if err == nil {
+			err = w.trailing()
+		}
+		if err == nil {
+			for _, word := range []string{"NaN", "Infinity", "inf", "nan"} {
+				if bytes.Contains(text, []byte(word)) {
+					return
+				}
+			}
+		}
+		if err != nil && (strings.Contains(err.Error(), "deep in each other") || strings.Contains(err.Error(), "longer than any")) {
+			return
+		}
+		if valid := json.Valid(text); valid != (err == nil) {
+			t.Fatalf("%q: valid %v, %v", text, valid, err)
+		}
+		var want string
+		if json.Unmarshal(text, &want) == nil && len(text) < longestText && bytes.HasPrefix(text, []byte{'"'}) {
+			got, err := newWalker(bytes.NewReader(text)).text()
+			if err != nil || utf8.Valid(text) && got != want {
+				t.Fatalf("%q: %q, %v, want %q", text, got, err, want)
+			}
+		}
+	})
 }
 
 func FuzzRead(f *testing.F) {
