@@ -31,7 +31,7 @@ type Route struct {
 	// Receiver is the name of the receiver that is told.
 	Receiver string `yaml:"receiver,omitempty"`
 	// GroupBy lists the labels whose values make one incident; "..." is all of
-	// them, an empty list puts everything into one.
+	// them. Left out up to the root, everything is one incident.
 	GroupBy []string `yaml:"group_by,omitempty"`
 	// Matchers choose the alerts of this route; all of them must hold.
 	Matchers []Matcher `yaml:"matchers,omitempty"`
@@ -160,7 +160,7 @@ func newNode(r *Route, parent *node, prefix string) *node {
 	if r.Receiver != "" {
 		n.receiver = r.Receiver
 	}
-	if r.GroupBy != nil {
+	if len(r.GroupBy) > 0 { // as in Alertmanager, an empty list leaves it out
 		n.groupBy = slices.Sorted(slices.Values(r.GroupBy))
 	}
 	inherit(&n.groupWait, r.GroupWait)

@@ -39,7 +39,7 @@ route:
 		},
 		{
 			map[string]string{"alertname": "A", "pool": "chat"},
-			[]string{`llm {}/{pool=~"chat|agents"}:{alertname="A"}`, `pager {}/{pool=~"chat|agents",severity!="info"}:{}`},
+			[]string{`llm {}/{pool=~"chat|agents"}:{alertname="A"}`, `pager {}/{pool=~"chat|agents",severity!="info"}:{alertname="A"}`},
 		},
 		{map[string]string{"alertname": "A", "pool": "chat", "severity": "info"}, []string{`llm {}/{pool=~"chat|agents"}:{alertname="A"}`}},
 		{map[string]string{"alertname": "A", "pool": "chats"}, []string{`all {}:{alertname="A"}`}},

@@ -35,19 +35,7 @@ func (d *Dispatcher) ExpireSilence(id string, now time.Time) error {
 	return err
 }
 
-// SilenceAPI serves silences in the shape of Alertmanager's API, version 2, so
-// that its clients can be used: GET and POST /api/v2/silences, GET and DELETE
-// /api/v2/silence/{id}.
-func (d *Dispatcher) SilenceAPI(now func() time.Time) http.Handler {
-	api := silenceAPI{d: d, now: now}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/v2/silences", api.list)
-	mux.HandleFunc("POST /api/v2/silences", api.post)
-	mux.HandleFunc("GET /api/v2/silence/{id}", api.get)
-	mux.HandleFunc("DELETE /api/v2/silence/{id}", api.expire)
-	return mux
-}
-
+// silenceAPI serves the silences.
 type silenceAPI struct {
 	d   *Dispatcher
 	now func() time.Time
@@ -56,14 +44,10 @@ type silenceAPI struct {
 // list takes filter=matcher, repeatedly: it returns the silences that have such
 // matchers, as Alertmanager does.
 func (api silenceAPI) list(w http.ResponseWriter, r *http.Request) {
-	var filters []*amlabels.Matcher
-	for _, text := range r.URL.Query()["filter"] {
-		m, err := amlabels.ParseMatcher(text)
-		if err != nil {
-			fail(w, http.StatusBadRequest, fmt.Errorf("filter %q is no matcher: %w", text, err))
-			return
-		}
-		filters = append(filters, m)
+	filters, err := parseFilters(r.URL.Query()["filter"])
+	if err != nil {
+		fail(w, http.StatusBadRequest, err)
+		return
 	}
 	all := api.d.Silences(api.now())
 	answer(w, slices.DeleteFunc(all, func(s Silence) bool {

@@ -157,7 +157,7 @@ func TestSilenceOnADiskThatFails(t *testing.T) {
 func TestSilenceAPI(t *testing.T) {
 	t.Parallel()
 	d := open(t, t.TempDir(), "receivers: [{name: all}]")
-	server := httptest.NewServer(d.SilenceAPI(func() time.Time { return t0 }))
+	server := httptest.NewServer(d.AlertmanagerAPI(t0, func() time.Time { return t0 }))
 	t.Cleanup(server.Close)
 	ask := func(method, path, body string) (int, string) {
 		t.Helper()

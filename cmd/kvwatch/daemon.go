@@ -104,8 +104,8 @@ func newDaemon(o daemonOptions) *daemon {
 	d.server.accept = func(pool string) error {
 		return d.whenStarted(func() error { return d.engine.Accept(pool, time.Now()) })
 	}
-	d.server.silences = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := d.whenStarted(func() error { d.dispatcher.SilenceAPI(time.Now).ServeHTTP(w, r); return nil }); err != nil {
+	d.server.alertmanager = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := d.whenStarted(func() error { d.alertmanagerAPI().ServeHTTP(w, r); return nil }); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
@@ -121,6 +121,10 @@ func (d *daemon) whenStarted(do func() error) error {
 		return errors.New("kvwatch is still starting; try again in a few seconds")
 	}
 	return do()
+}
+
+func (d *daemon) alertmanagerAPI() http.Handler {
+	return d.dispatcher.AlertmanagerAPI(time.Unix(0, d.started.Load()), time.Now)
 }
 
 // setGlobal takes what of the global block the daemon itself goes by.

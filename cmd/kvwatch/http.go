@@ -29,8 +29,8 @@ type server struct {
 	accept func(pool string) error
 	// mark keeps an event that an operator told of.
 	mark func(rules.Event) error
-	// silences serves the silences; 503 until they are there.
-	silences http.Handler
+	// alertmanager serves what clients of Alertmanager ask for; 503 until it is there.
+	alertmanager http.Handler
 	// alive says whether the daemon's loop still ticks.
 	alive func() error
 	// ready says what is still missing, or nil.
@@ -53,7 +53,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("/-/reload", s.serveReload)
 	mux.HandleFunc("POST /api/v1/kvwatch/accept", s.serveAccept)
 	mux.HandleFunc("POST /api/v1/kvwatch/events", s.serveMark)
-	mux.Handle("/api/v2/", s.silences)
+	mux.Handle("/api/v2/", s.alertmanager)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		page := s.page.Load()
 		if page == nil {

@@ -80,6 +80,21 @@ receivers: [{name: terminal, terminal_configs: [{}]}]
 		t.Errorf("expired twice: %v", err)
 	}
 
+	// Alertmanager's client sees the alert with the receiver that is told.
+	var seen []struct {
+		Labels    map[string]string
+		Receivers []struct{ Name string }
+		Status    struct{ State string }
+	}
+	out = amtool(t, p, "alert", "query", "--output=json", "instance=~127.*", "--active")
+	if err := json.Unmarshal([]byte(out), &seen); err != nil || len(seen) != 1 || seen[0].Labels["alertname"] != "TargetDown" ||
+		len(seen[0].Receivers) != 1 || seen[0].Receivers[0].Name != "terminal" || seen[0].Status.State != "active" {
+		t.Errorf("amtool alert query: %s (%v)", out, err)
+	}
+	if out := amtool(t, p, "alert", "query", "--output=extended", "alertname=Other"); strings.Contains(out, "TargetDown") {
+		t.Errorf("amtool alert query of others: %s", out)
+	}
+
 	made := strings.TrimSpace(amtool(t, p, "silence", "add", "alertname=TargetDown", "--duration=1h", "--comment=roll-out", "--author=ops"))
 	if queried := amtool(t, p, "silence", "query", "--output=json"); !strings.Contains(queried, made) {
 		t.Errorf("amtool made %s and sees %s", made, queried)
@@ -113,7 +128,7 @@ func amtool(t *testing.T, p *process, args ...string) string {
 	if err != nil {
 		t.Fatalf("%v; deploy/ci/setup installs it", err)
 	}
-	out, err := exec.CommandContext(t.Context(), program, append(args, "--alertmanager.url="+p.url)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program, append(args, "--alertmanager.url="+p.url, "--no-version-check")...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("amtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
