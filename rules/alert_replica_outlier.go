@@ -119,7 +119,7 @@ func (d *replicaOutlier) tell(w EngineWindow, v *Verdict, usual, peers float64) 
 		Cost: prefilledAgain(d.Level.Cost, w.HistSum(histPrefill, residencyWindow), w.HistSum(histComputed, residencyWindow), w.pool.price),
 		Next: nextSteps(causeReplica), Confidence: confidence(w.Requests(min(since, longWindow))), Numbers: v.Numbers,
 	}
-	if w.unit.restartedSince(w.ms - scaled(restartWindow, d.scale).Milliseconds()) {
+	if w.unit.restarted(w.ms, d.scale) {
 		v.Evidence.RunnersUp = []string{v.Evidence.CauseText}
 		v.Evidence.Cause = causeRestart
 		v.Evidence.CauseText = restartText([]string{name}, d.scale)

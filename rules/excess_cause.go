@@ -73,10 +73,9 @@ func (c *cacheExcess) cause(w PoolWindow, level int, onset int64) excessCause {
 
 // restarted names the replicas that went away or began again lately.
 func restarted(w PoolWindow, scale float64) string {
-	from := w.ms - scaled(restartWindow, scale).Milliseconds()
 	var names []string
 	for _, u := range w.pool.members {
-		if u.restartedSince(from) {
+		if u.restarted(w.ms, scale) {
 			names = append(names, u.name())
 		}
 	}
@@ -87,9 +86,16 @@ func restarted(w PoolWindow, scale float64) string {
 	return restartText(slices.Compact(names), scale)
 }
 
-// restartedSince says whether a counter of the engine began again, or it could
-// not be read: a crash shows as that before its counters come back.
-func (u *unit) restartedSince(from int64) bool { return u.resetAt > from || u.target.downAt > from }
+// restarted says whether within restartWindow before a time a counter of the
+// engine began again, or the engine is away: a crash shows as that before its
+// counters come back. Pages that were lost while its counters went on are none,
+// and neither is a single one that is missing now.
+func (u *unit) restarted(at int64, scale float64) bool {
+	from := at - scaled(restartWindow, scale).Milliseconds()
+	t := u.target
+	away := t.downAt > t.lastGood && t.downAt-t.firstBad >= scaled(downForSure, scale).Milliseconds()
+	return u.resetAt > from || away && t.downAt > from
+}
 
 func restartText(names []string, scale float64) string {
 	return fmt.Sprintf("Restart: %s went away or began again within the last %s, and a fresh engine's cache is empty.",

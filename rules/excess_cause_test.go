@@ -36,27 +36,52 @@ func TestResidencyWinsOverReplica(t *testing.T) {
 	}
 }
 
-// TestDownIsARestart has an engine that could not be read 20 minutes before,
-// and one 40 minutes before.
-func TestDownIsARestart(t *testing.T) {
+// TestRestartIsTold has an engine that is away or begins again: a cache that was
+// lost. Pages that are lost while the engine goes on tell of no restart.
+func TestRestartIsTold(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		before time.Duration
-		cause  string
-	}{{20 * time.Minute, causeRestart}, {40 * time.Minute, causeRoutingOrOthers}} {
+		name string
+		// lost is for how long engine 1 cannot be read, before that the misses
+		// begin; over says that it can be again by then.
+		lost, before time.Duration
+		over, reset  bool
+		cause        string
+	}{
+		{"began again 20 minutes before", time.Minute, 20 * time.Minute, true, true, causeRestart},
+		{"began again 40 minutes before", time.Minute, 40 * time.Minute, true, true, causeRoutingOrOthers},
+		{"away since a minute before", time.Minute, 0, false, false, causeRestart},
+		{"one page was lost", step, 20 * time.Minute, true, false, causeRoutingOrOthers},
+		{"ten minutes of pages were lost", 10 * time.Minute, 5 * time.Minute, true, false, causeRoutingOrOthers},
+	} {
 		f := newFleet(t, 4, Options{}).learned()
-		f.scrape(func(i int, p *page) collector.Round {
-			f.serve(p, 0.1)
-			if i == 1 {
-				return p.down(f.now)
+		away := true
+		look := func(while time.Duration) {
+			for end := f.now.Add(while); f.now.Before(end); {
+				f.scrape(func(i int, p *page) collector.Round {
+					f.serve(p, f.miss[i])
+					if i == 1 && away {
+						return p.down(f.now)
+					}
+					return p.round(f.now)
+				})
 			}
-			return p.round(f.now)
-		})
-		f.run(c.before)
+		}
+		look(c.lost)
+		away = !c.over
+		if c.reset {
+			f.pages[1].restart()
+		}
+		look(c.before)
 		f.all(0.8)
-		f.until(missRising, true, 10*time.Minute)
+		for range 40 {
+			if f.firing(missRising) {
+				break
+			}
+			look(step)
+		}
 		if a := f.lastFired(missRising); a.Evidence.Cause != c.cause {
-			t.Errorf("down %s before: %q: %s", c.before, a.Evidence.Cause, a.Evidence.CauseText)
+			t.Errorf("%s: %q: %s", c.name, a.Evidence.Cause, a.Evidence.CauseText)
 		}
 	}
 }
