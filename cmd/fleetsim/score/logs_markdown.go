@@ -40,14 +40,7 @@ func (r Result) LogsMarkdown() string {
 Runs of their own, in which the rules read the gateway's table of calls every 30 s, beside the engines' pages, and what rests on it is scored. Seeds %s, of runs of over three days every third of them. Words and tables are those of above. A row is written 10 s after its call has ended, and its call is counted a minute after that end, because real gateways write late: no time to detect is shorter.
 
 `, strings.Join(seeds, ", "))
-	head(&b, "target", "wanted", "reached", "")
-	for _, t := range logTargets() {
-		got, met := t.measure(r)
-		if got == "" {
-			continue
-		}
-		row(&b, t.what, t.want, got, reached(met))
-	}
+	r.writeTargetTable(&b, logTargets())
 	r.writeLogIncidents(&b)
 	r.writeLogQuiet(&b)
 	return b.String()
@@ -70,7 +63,7 @@ func logRow(b *strings.Builder, cell func(name string) string, cells ...string) 
 }
 
 func (r Result) writeLogIncidents(b *strings.Builder) {
-	b.WriteString("\n### Incidents: found, median / p90 minutes; cause right\n\n")
+	b.WriteString("### Incidents: found, median / p90 minutes; cause right\n\n")
 	logHead(b, "scenario", "runs", "cause")
 	for _, e := range entriesOf(r.Incidents, func(s IncidentScore) bool { return s.Cause != "" }) {
 		first := of(r.Incidents, e, logsRouting)

@@ -59,11 +59,15 @@ func TestLogsMarkdown(t *testing.T) {
 			QuietScore{Subject: about("healthy_week", d.Name), ReplicaWeeks: 4, False: i}, QuietScore{Subject: about("restarts", d.Name), ReplicaWeeks: 4})
 	}
 	_, text, _ := strings.Cut(r.LogsMarkdown(), "shorter.\n\n")
-	const want = `| target | wanted | reached |  |
+	want := `| target | wanted | reached |  |
 |---|---|---|---|
 | D7 routing: the gateway forgets once (A) | 100 %, 1 min | 100 %, 2.0 min | **missed** |
 | D7 routing: false alarms per replica-week | 0 | 0 (0 in 8) | met |
 | D7 content: false alarms per replica-week | 0 | 0.12 (1 in 8) | **missed** |
+
+Why those are missed:
+
+- *D7 routing: the gateway forgets once (A)*: ` + reasons["D7 routing: the gateway forgets once (A)"] + `
 
 ### Incidents: found, median / p90 minutes; cause right
 

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,5 +117,28 @@ func TestMarkdownOfVariants(t *testing.T) {
 	r.Incidents, r.Quiet = r.Incidents[:1], r.Quiet[:1]
 	if strings.Contains(r.Markdown(), "Older versions") {
 		t.Error("a table of variants without any")
+	}
+}
+
+// Each reason is one of a target that there is, and is told while it is missed.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	all := slices.Concat(targets(), variantTargets(), logTargets())
+	for what := range reasons {
+		if !slices.ContainsFunc(all, func(t target) bool { return t.what == what }) {
+			t.Errorf("no target is called %q", what)
+		}
+	}
+	told := func(found int) bool {
+		about := Subject{"double_crash", "B", "D1 warn"}
+		r := Result{
+			Seeds:     Seeds(1, 3),
+			Incidents: []IncidentScore{{Subject: about, Cause: "restart", Incidents: 3, Found: found, Minutes: []float64{2, 2, 3}[:found]}},
+			Quiet:     []QuietScore{{Subject: about}},
+		}
+		return strings.Contains(r.Markdown(), "- *D1 warn: crash spiral (B)*: In the run that is not found")
+	}
+	if !told(2) || told(3) {
+		t.Errorf("why a target is missed is told of 2 of 3: %v, of 3 of 3: %v", told(2), told(3))
 	}
 }

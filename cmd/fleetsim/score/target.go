@@ -178,25 +178,11 @@ func unionFalse(most float64) target {
 // writeTargets writes what had to be reached and what was.
 func (r Result) writeTargets(b *strings.Builder) {
 	b.WriteString("## Targets\n\nTimes may be over by a fifth.\n\n")
-	head(b, "target", "wanted", "reached", "")
 	there := r.detectors(anyKind)
-	for _, t := range targets() {
+	r.writeTargetTable(b, slices.DeleteFunc(targets(), func(t target) bool {
 		name, _, _ := strings.Cut(t.what, ":")
-		got, met := t.measure(r)
-		if got == "" || name != union && !slices.Contains(there, name) {
-			continue
-		}
-		row(b, t.what, t.want, got, reached(met))
-	}
-	b.WriteString("\n")
-}
-
-// reached says whether a target was.
-func reached(met bool) string {
-	if met {
-		return "met"
-	}
-	return "**missed**"
+		return name != union && !slices.Contains(there, name)
+	}))
 }
 
 // writeDemand writes whether growth over weeks was told.

@@ -79,14 +79,8 @@ func (r Result) writeVariants(b *strings.Builder) {
 	}
 	b.WriteString("## Older versions of vLLM, and pages that are read once a minute\n\n" +
 		"Runs of scenarios above once more, in no total. Before vLLM 0.27 a request that waits for memory counts as looked up again at every step; `counters` has nothing else (as before 0.13), `sums` the histogram of computed tokens too (as before 0.16). `near_knee` is the same week with a newer version.\n\n")
-	head(b, "target", "wanted", "reached", "")
-	for _, t := range variantTargets() {
-		if got, met := t.measure(r); got != "" {
-			row(b, t.what, t.want, got, reached(met))
-		}
-	}
+	r.writeTargetTable(b, variantTargets())
 	names := r.detectors(kindCache)
-	b.WriteString("\n")
 	head(b, append([]string{"incident", "runs"}, names...)...)
 	for _, e := range besideUsual(incidents) {
 		s := of(r.Incidents, e, names[0])
