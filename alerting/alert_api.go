@@ -18,7 +18,8 @@ import (
 
 // AlertmanagerAPI serves what clients of Alertmanager ask for, in the shape of its
 // API, version 2: amtool, Grafana and karma can read and silence. Alerts cannot be
-// posted: the rules alone say what fires. started is when the daemon was.
+// posted: the rules alone say what fires. /silence is a form for people, which
+// messages lead to. started is when the daemon was.
 func (d *Dispatcher) AlertmanagerAPI(started time.Time, now func() time.Time) http.Handler {
 	mux := http.NewServeMux()
 	silences := silenceAPI{d: d, now: now}
@@ -26,6 +27,8 @@ func (d *Dispatcher) AlertmanagerAPI(started time.Time, now func() time.Time) ht
 	mux.HandleFunc("POST /api/v2/silences", silences.post)
 	mux.HandleFunc("GET /api/v2/silence/{id}", silences.get)
 	mux.HandleFunc("DELETE /api/v2/silence/{id}", silences.expire)
+	mux.HandleFunc("GET "+silencePath, silences.form)
+	mux.HandleFunc("POST "+silencePath, silences.submit)
 	alerts := alertAPI{d: d, now: now, started: started}
 	mux.HandleFunc("GET /api/v2/alerts", alerts.alerts)
 	mux.HandleFunc("GET /api/v2/alerts/groups", alerts.groups)

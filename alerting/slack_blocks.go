@@ -283,7 +283,7 @@ func slackButton(action, text string) *slack.ButtonBlockElement {
 // slackLinks are the addresses as text, large enough for a thumb.
 func slackLinks(n Notification, a rules.Alert) []slack.Block {
 	var out []string
-	for _, l := range links(n, a) {
+	for _, l := range append(links(n, a), silenceLink(n)...) {
 		if len(l.text) <= slackAddressLimit {
 			out = append(out, slackLink(l.text, l.name))
 		}

@@ -395,7 +395,7 @@ func TestBadPresses(t *testing.T) {
 func TestNothingInCommon(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t)
-	d := open(t, "", strings.Replace(k.config(), "group_by: [pool]", "group_by: []", 1))
+	d := open(t, "", strings.Replace(k.config(), "group_by: [pool]", "group_by: [cluster]", 1))
 	d.Dispatch(t.Context(), t0, []rules.Alert{fires("A", "warning", t0, "pool", "a"), fires("B", "critical", t0, "pool", "b")})
 	d.Tick(t.Context(), t0.Add(time.Second))
 	got := k.press(t, d, t0.Add(time.Minute), k.callback(slackSilence1h, "C0123", rootStamp))

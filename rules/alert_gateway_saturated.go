@@ -21,7 +21,7 @@ func init() {
 type gatewaySaturated struct{ settings }
 
 // Judge implements detector.
-func (d gatewaySaturated) Judge(w GatewayWindow, _ time.Time) Verdict {
+func (d gatewaySaturated) Judge(w GatewayWindow, firing time.Time) Verdict {
 	r := w.saturation()
 	if !r.Known {
 		return unknown(r.Reason)
@@ -31,7 +31,7 @@ func (d gatewaySaturated) Judge(w GatewayWindow, _ time.Time) Verdict {
 	v := Verdict{
 		Active: r.Value > d.number("ratio"), Phase: PhaseWatching, Value: r.Value,
 		Text: fmt.Sprintf("%s in flight, %s of what its workers may hold", amount(held), percent(r.Value)),
-		Over: fmt.Sprintf("Gateway %s has room again: %s in flight, %s of what its workers may hold", w.unit.target.instance, plural(int(held), "request"), percent(r.Value)),
+		Over: overText(firing, "Gateway %s has room again: %s requests in flight, %s of what its workers may hold", w.unit.target.instance, amount(held), percent(r.Value)),
 		Numbers: []Number{
 			{Name: "saturation", Value: r.Value, Unit: "ratio"},
 			{Name: "threshold_saturation", Value: d.number("ratio"), Unit: "ratio"},

@@ -54,6 +54,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("POST /api/v1/kvwatch/accept", s.serveAccept)
 	mux.HandleFunc("POST /api/v1/kvwatch/events", s.serveMark)
 	mux.Handle("/api/v2/", s.alertmanager)
+	mux.Handle("/silence", s.alertmanager)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		page := s.page.Load()
 		if page == nil {
