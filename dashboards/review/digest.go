@@ -275,7 +275,10 @@ func (r *Review) recordLine() string {
 	if n := len(r.Data.Learning); n > 0 {
 		parts = append(parts, plural(n, "detector still learns", "detectors still learn"))
 	}
-	if len(parts) == 0 {
+	switch {
+	case len(r.Data.Covered) == 0:
+		parts = append([]string{"nothing was read"}, parts...)
+	case len(parts) == 0:
 		return "Record: complete"
 	}
 	return "Record: " + strings.Join(parts, ", ")

@@ -156,7 +156,7 @@ func TestDigestOfALargeFleet(t *testing.T) {
 	if err := r.WriteMarkdown(&b); err != nil || !strings.Contains(b.String(), "| 2026-11-02 06:00 | deploy | all | vLLM 0.33 |") || !strings.Contains(b.String(), "5 replicas (reckoned 2)") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	if got := New(Input{From: from, To: from.Add(time.Hour)}); got.DigestTitle() != "kvwatch digest: nothing was measured" || got.Digest()[0] != "Fired: nothing" {
+	if got := New(Input{From: from, To: from.Add(time.Hour)}); got.DigestTitle() != "kvwatch digest: nothing was measured" || strings.Join(got.Digest(), "\n") != "Fired: nothing\nRecord: nothing was read" {
 		t.Errorf("%s: %q", got.DigestTitle(), got.Digest())
 	}
 }

@@ -161,6 +161,7 @@ func requests(s Slot) float64     { return s.Requests }
 func prompts(s Slot) Histogram    { return s.PromptTokens }
 func outputs(s Slot) Histogram    { return s.OutputTokens }
 func perToken(s Slot) Histogram   { return s.TPOT }
+func overhead(s Slot) Histogram   { return s.Overhead }
 func gaps(s Slot) Histogram       { return s.ITL }
 func gauge(of *float64) (float64, bool) {
 	if of == nil {
@@ -221,7 +222,7 @@ func (r *review) beside() []Seen {
 	add("miss_ratio", "ratio", missed)
 	add("prefill_tokens_per_s", "tokens/s while a prompt is computed", r.of(60, func(s Slot) float64 { return s.Missed }, func(s Slot) float64 { return s.PrefillSeconds }))
 	add("itl_p95_ms", "ms", r.quantile(0.95, gaps).times(1000))
-	add("gateway_overhead_p95_ms", "ms", r.quantile(0.95, func(s Slot) Histogram { return s.Overhead }).times(1000))
+	add("gateway_overhead_p95_ms", "ms", r.quantile(0.95, overhead).times(1000))
 	hours := 0.0
 	for _, s := range r.slots {
 		hours += s.EngineSeconds / 3600

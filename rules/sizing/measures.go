@@ -303,6 +303,13 @@ func (r *review) critical(name string) measure {
 		return measure{unit: "ms", live: r.mean(perToken).times(1000)}
 	case assumedService:
 		return measure{unit: "ms", live: r.callSeconds().times(1000), how: "the requests that run at once over the rate at which they come"}
+	case assumedCount:
+		m := measure{unit: "ms", most: true, how: "the gateway's own time on a call, of which counting its tokens is a part"}
+		m.live = r.mean(overhead).times(1000)
+		if len(r.slots) > 0 && !slices.ContainsFunc(r.slots, func(s Slot) bool { return s.Overhead.Count > 0 }) {
+			m.live = cannot("no gateway tells its own time on a call, or there is more than one pool and it is not known whose calls it holds")
+		}
+		return m
 	case assumedHBMEfficiency:
 		return measure{live: cannot("only the GPU's own counters tell it, which kvwatch does not read")}
 	default:

@@ -67,6 +67,8 @@ type measure struct {
 	// least says that what was measured is a lower bound: a promise that it does not
 	// show to be kept may be kept all the same.
 	least bool
+	// most says that it is an upper bound: one above the plan shows nothing.
+	most bool
 	// misses says that one less the value is judged: the work that a hit ratio leaves.
 	misses bool
 	// how says how it was measured where that is not plain.
@@ -115,7 +117,12 @@ func (m measure) drift() (verdict, why string) {
 	if factor(from) != factor(to) {
 		said += fmt.Sprintf(", %s to %s by chance", factor(from), factor(to))
 	}
+	if m.most {
+		said = "at most " + said
+	}
 	switch {
+	case m.most && to > 1/driftFactor && ratio > 1:
+		return CannotTell, said
 	case m.misses && math.Abs(value-planned) < missSlack:
 		return Holds, fmt.Sprintf("within %g of the plan", missSlack)
 	case from > driftFactor || to < 1/driftFactor:

@@ -36,16 +36,24 @@ function card(plan, fleet) {
 function assumptions(title, list) {
   if (list.length === 0) return title && h("p", { class: "muted" }, "No assumption can be judged yet.");
   return h("div", { "data-key": title ?? "untold" },
-    title && h("h4", null, title),
+    title && h("h4", null, title, h("small", { class: "muted" }, " measured / planned")),
     h("ul", { class: "regimes verdicts" }, list.map((a) => {
       const sign = signs[a.verdict] ?? "unknown";
       return h("li", { "data-key": a.assumption },
-        h("span", { class: "name" }, a.assumption, h("span", { class: `badge ${sign}` }, icon(sign), a.verdict)),
-        h("span", { class: `value ${a.live == null ? "missing" : ""}`, "data-tip": a.unit || null }, `${figure(a.live)} / ${figure(a.planned)}`),
+        h("span", { class: "name" }, breakable(a.assumption), " ", h("span", { class: `badge ${sign}` }, icon(sign), a.verdict)),
+        h("span", { class: `value ${a.live == null ? "missing" : ""}`, "data-tip": a.unit ? `measured / planned, ${a.unit}` : "measured / planned" }, `${figure(a.live)} / ${figure(a.planned)}`),
         a.ratio != null ? meter(a.ratio / 4, { mark: 0.25 }) : h("span"),
-        h("span", { class: "muted" }, a.why, a.samples > 0 && ` (${plural(a.samples, "request")} in ${plural(a.hours, "hour")})`));
+        h("span", { class: "muted" }, a.why, a.samples > 0 && ` (${figure(a.samples)} samples in ${plural(a.hours, "hour")})`));
     })));
 }
+
+// breakable lets a key be broken after its dots and underscores.
+function breakable(key) {
+  return key.split(/(?<=[._])/).flatMap((part, i) => (i > 0 ? [h("wbr"), part] : [part]));
+}
+
+// resourceNames are those whose key is no word.
+const resourceNames = { gpus: "GPUs", kv_gb: "KV memory, GB", db_connections: "database connections", max_num_seqs: "sequences (max_num_seqs)" };
 
 // resources compares what is needed with what is planned.
 function resources(plan) {
@@ -58,7 +66,7 @@ function resources(plan) {
       // Of sequences more is too many, of all else less is too few.
       const short = need != null && has != null && (name === "max_num_seqs" ? has > need : need > has);
       return h("tr", { "data-key": name },
-        h("td", null, name.replaceAll("_", " ")), h("td", null, figure(need)), h("td", null, figure(plan.before[name])), h("td", null, figure(has)),
+        h("td", null, resourceNames[name] ?? name.replaceAll("_", " ")), h("td", null, figure(need)), h("td", null, figure(plan.before[name])), h("td", null, figure(has)),
         h("td", null, short && h("span", { class: "badge warning" }, icon("warning"), name === "max_num_seqs" ? "too many" : "short")));
     })));
 }
