@@ -77,6 +77,11 @@ bench-spendlogs: setup ## reading a table of 10 million calls: time, memory, the
 bench-pair: setup ## kvwatch and a Prometheus server on the same 1 000 simulated engines: CPU, memory and disk of both (12 minutes)
 	@deploy/bench/pair
 
+.PHONY: bench-alerts
+bench-alerts: ## how long 500 alerts take from the scrape to Slack, and a storm of 5 000 (2 minutes)
+	$(GO) test -run '^$$' -bench ScrapeToSlack -benchtime 1x ./cmd/kvwatch
+	$(GO) test -run '^$$' -bench Storm -benchtime 5x ./alerting
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	@deploy/ci/fuzz $(FUZZTIME)

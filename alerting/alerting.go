@@ -280,7 +280,7 @@ func (d *Dispatcher) flush(now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if now.Sub(d.expired).Abs() > 10*time.Minute {
-		d.log.expire(now)
+		d.log.expire(now, d.groups)
 		d.expired = now
 	}
 	pause := longestPause

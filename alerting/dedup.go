@@ -38,7 +38,7 @@ func (q question) reason() Reason {
 		return ReasonUnfinished
 	case q.traits.edits && q.acknowledged != nil && !q.acknowledged.At.Equal(q.known.Sent.Acknowledged):
 		return ReasonAcknowledged
-	case q.acknowledged == nil && q.now.Sub(q.known.Sent.NotifiedAt) >= q.node.repeatInterval:
+	case q.acknowledged == nil && q.repeats():
 		return ReasonRepeat
 	case q.traits.edits && q.stale():
 		return ReasonChanged
@@ -101,9 +101,15 @@ func (q question) compare() Reason {
 	return ReasonNone
 }
 
+// repeats says that the repeat interval is over. One that lies further ahead than
+// it is long is the mark of a clock that was set back.
+func (q question) repeats() bool {
+	return q.now.Sub(q.known.Sent.NotifiedAt).Abs() >= q.node.repeatInterval
+}
+
 // stale says that what can be edited shows old numbers, or an old duration.
 func (q question) stale() bool {
-	return q.now.Sub(q.known.Sent.At) >= q.node.groupInterval/2 || q.known.Sent.Silence != "" || !reflect.DeepEqual(texts(q.alerts), texts(q.known.Sent.Alerts))
+	return q.now.Sub(q.known.Sent.At).Abs() >= q.node.groupInterval/2 || q.known.Sent.Silence != "" || !reflect.DeepEqual(texts(q.alerts), texts(q.known.Sent.Alerts))
 }
 
 // texts is what a message shows of alerts.

@@ -166,7 +166,7 @@ func openLog(dir string, logger *slog.Logger) (*notificationLog, error) {
 	if err := l.read(); err != nil {
 		return nil, fmt.Errorf("notification log: %w", err)
 	}
-	l.expire(l.latest())
+	l.expire(l.latest(), nil)
 	if err := l.compact(); err != nil {
 		return nil, fmt.Errorf("notification log: %w", err)
 	}
@@ -437,13 +437,17 @@ func (l *notificationLog) latest() time.Time {
 	return out
 }
 
-// expire forgets incidents that have been over for a while. The file forgets
-// them when it is next written anew.
-func (l *notificationLog) expire(now time.Time) {
+// expire forgets incidents that have been over for a while, and those that nothing
+// is heard of any more; never one that goes on, however far the clock jumps. The
+// file forgets them when it is next written anew.
+func (l *notificationLog) expire(now time.Time, going map[string]*group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.entries, func(_ logKey, e entry) bool {
 		age := now.Sub(e.At)
+		if _, ok := going[e.Group]; ok {
+			return false
+		}
 		return e.Over && age > logKept || age > logKeptOpen
 	})
 }

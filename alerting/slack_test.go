@@ -31,7 +31,7 @@ type workspace struct {
 	fail   func(call string, w http.ResponseWriter) (failed bool)
 }
 
-func newWorkspace(t *testing.T, more ...func(slacktest.Customize)) *workspace {
+func newWorkspace(t testing.TB, more ...func(slacktest.Customize)) *workspace {
 	w := &workspace{}
 	w.Server = slacktest.NewTestServer(func(c slacktest.Customize) {
 		for _, add := range more {

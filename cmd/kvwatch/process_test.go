@@ -55,13 +55,13 @@ func (s *syncBuffer) String() string {
 var listening = regexp.MustCompile(`Listening on.*address=(\S+)`)
 
 // start runs kvwatch and waits until it listens.
-func start(t *testing.T, args ...string) *process {
+func start(t testing.TB, args ...string) *process {
 	t.Helper()
 	return startProgram(t, "kvwatch", args...)
 }
 
 // startProgram is start for one of the names to which the test binary answers.
-func startProgram(t *testing.T, name string, args ...string) *process {
+func startProgram(t testing.TB, name string, args ...string) *process {
 	t.Helper()
 	p := launch(t, name, args...)
 	p.eventually(t, "it listens", func() error {
@@ -76,7 +76,7 @@ func startProgram(t *testing.T, name string, args ...string) *process {
 }
 
 // launch starts a program and ends it with the test.
-func launch(t *testing.T, name string, args ...string) *process {
+func launch(t testing.TB, name string, args ...string) *process {
 	t.Helper()
 	p := &process{stdout: &syncBuffer{}, stderr: &syncBuffer{}, exited: make(chan error, 1)}
 	p.cmd = exec.CommandContext(t.Context(), name, args...)
@@ -95,7 +95,7 @@ func launch(t *testing.T, name string, args ...string) *process {
 }
 
 // runDaemon starts the daemon on config and waits until it is ready.
-func runDaemon(t *testing.T, config, storage string, more ...string) *process {
+func runDaemon(t testing.TB, config, storage string, more ...string) *process {
 	t.Helper()
 	p := start(t, append([]string{"run", "--config.file=" + config, "--storage.path=" + storage, "--web.listen-address=127.0.0.1:0", "--web.enable-lifecycle"}, more...)...)
 	p.eventually(t, "it is ready", func() error { _, err := p.get("/-/ready"); return err })
@@ -103,13 +103,13 @@ func runDaemon(t *testing.T, config, storage string, more ...string) *process {
 }
 
 // eventually polls the running process, which has a clock of its own.
-func (p *process) eventually(t *testing.T, what string, check func() error) {
+func (p *process) eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	p.until(t, 3*time.Minute, what, check) // a busy machine with the race detector is slow
 }
 
 // until is eventually with a limit of its own.
-func (p *process) until(t *testing.T, limit time.Duration, what string, check func() error) {
+func (p *process) until(t testing.TB, limit time.Duration, what string, check func() error) {
 	t.Helper()
 	deadline := time.After(limit)
 	poll := time.NewTicker(50 * time.Millisecond)
@@ -148,7 +148,7 @@ func (p *process) get(path string) (string, error) {
 	return string(body), err
 }
 
-func (p *process) signal(t *testing.T, s os.Signal) {
+func (p *process) signal(t testing.TB, s os.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 }
 
 // wait returns how the process ended.
-func (p *process) wait(t *testing.T) error {
+func (p *process) wait(t testing.TB) error {
 	t.Helper()
 	select {
 	case err := <-p.exited:
@@ -299,7 +299,7 @@ func (e *engineServer) holdScrapes() {
 	e.hold = make(chan struct{})
 }
 
-func writeFile(t *testing.T, path, content string) string {
+func writeFile(t testing.TB, path, content string) string {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
