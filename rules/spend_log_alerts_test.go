@@ -2,6 +2,7 @@ package rules
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,13 @@ func TestRealSpendLogs(t *testing.T) {
 		case want.state == StateFiring && (tr.a.Evidence.Cause != want.cause || !strings.Contains(tr.a.Evidence.Seen, want.within)):
 			t.Errorf("%s: cause %q, %s", want.alert, tr.a.Evidence.Cause, tr.a.Evidence.Seen)
 		}
+	}
+	// The collapse of working_set is told in calm, since calls count a minute after
+	// their end: those that it is told of had all ended before.
+	phases := readLines[phase](t, "phases.jsonl")
+	workingSet := slices.IndexFunc(phases, func(p phase) bool { return p.Phase == "working_set" })
+	if tr, _ := find(all, turnBoundaryAlert, "calm", StateFiring); tr.a.FiredAt.Add(-settled).After(phases[workingSet+1].at()) {
+		t.Errorf("%s is told at %s of calls that ended after working_set", turnBoundaryAlert, tr.a.FiredAt)
 	}
 	allowed := map[string]string{sessionAffinityLost: "affinity_loss", turnBoundaryAlert: "calm", promptPrefixChanged: "broken_prefix"}
 	for _, tr := range all {
