@@ -49,6 +49,9 @@ type emailSettings struct {
 	// RequireTLS refuses servers without STARTTLS.
 	RequireTLS bool                `yaml:"require_tls"`
 	TLSConfig  commoncfg.TLSConfig `yaml:"tls_config,omitempty"`
+	// ForceImplicitTLS says whether TLS comes before anything else; left out, it
+	// does on port 465.
+	ForceImplicitTLS *bool `yaml:"force_implicit_tls,omitempty"`
 
 	to   []*mail.Address
 	from *mail.Address
@@ -191,6 +194,14 @@ func step(name string, err error) error {
 	return &stepError{name, err}
 }
 
+// implicitTLS says whether TLS comes before anything else.
+func (e *email) implicitTLS() bool {
+	if force := e.settings.ForceImplicitTLS; force != nil {
+		return *force
+	}
+	return e.port == submissions
+}
+
 // send talks to the server. Each step that fails ends it; the message counts as
 // sent once the server has taken its text.
 func (e *email) send(ctx context.Context, password string, text []byte) error {
@@ -200,7 +211,7 @@ func (e *email) send(ctx context.Context, password string, text []byte) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if e.port == submissions {
+	if e.implicitTLS() {
 		conn = tls.Client(conn, e.tls)
 	}
 	client, err := smtp.NewClient(conn, e.host)
@@ -210,7 +221,7 @@ func (e *email) send(ctx context.Context, password string, text []byte) error {
 	if err := step("EHLO", client.Hello(e.settings.Hello)); err != nil {
 		return err
 	}
-	if e.port != submissions {
+	if !e.implicitTLS() {
 		if err := step("STARTTLS", e.startTLS(client)); err != nil {
 			return err
 		}

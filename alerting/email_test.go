@@ -49,6 +49,12 @@ type mailed struct {
 // newMailServer starts one; without secure it offers no TLS.
 func newMailServer(t *testing.T, secure bool) *mailServer {
 	t.Helper()
+	return newMailServerOn(t, secure, func(l net.Listener, _ *tls.Config) net.Listener { return l })
+}
+
+// newMailServerOn starts one on the listener that on makes of a plain one.
+func newMailServerOn(t *testing.T, secure bool, on func(net.Listener, *tls.Config) net.Listener) *mailServer {
+	t.Helper()
 	certificate := httptest.NewTLSServer(http.NotFoundHandler()) // lends its certificate
 	t.Cleanup(certificate.Close)
 	m := &mailServer{ca: filepath.Join(t.TempDir(), "ca.pem"), refuse: map[string]error{}, plain: true}
@@ -70,7 +76,7 @@ func newMailServer(t *testing.T, secure bool) *mailServer {
 	}
 	m.address = listener.Addr().String()
 	done := make(chan struct{})
-	go func() { defer close(done); _ = s.Serve(listener) }()
+	go func() { defer close(done); _ = s.Serve(on(listener, s.TLSConfig)) }()
 	t.Cleanup(func() { _ = s.Close(); <-done })
 	return m
 }
@@ -285,6 +291,30 @@ func TestEmailThatFails(t *testing.T) {
 				t.Errorf("retry %t, want %t; %v", retry, tt.retry, err)
 			}
 		})
+	}
+}
+
+// TestEmailOverImplicitTLS talks to a server that wants TLS before anything else, as
+// on port 465, and is refused by one that does not.
+func TestEmailOverImplicitTLS(t *testing.T) {
+	t.Parallel()
+	m := newMailServerOn(t, true, tls.NewListener)
+	const login = ", auth_username: kvwatch, auth_password: s3cret"
+	if _, err := built(t, emailConfig(m, login+", force_implicit_tls: true")).Notify(t.Context(), contractNotification()); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.take(); len(got) != 1 || !got[0].tls || got[0].user != sasl.Plain {
+		t.Errorf("it took %+v", got)
+	}
+	retry, err := built(t, emailConfig(newMailServer(t, true), login+", force_implicit_tls: true")).Notify(t.Context(), contractNotification())
+	if !retry || len(m.take()) != 0 {
+		t.Errorf("retry %t", retry)
+	}
+	wantError(t, "a server that begins without TLS", err, "the mail server, at the connection: tls: ")
+	for port, want := range map[string]bool{"465": true, "587": false, "25": false} {
+		if e := (&email{port: port}); e.implicitTLS() != want {
+			t.Errorf("port %s: %t", port, !want)
+		}
 	}
 }
 

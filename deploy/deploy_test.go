@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -409,6 +410,15 @@ func TestSelfMonitoringRules(t *testing.T) {
 				t.Errorf("%s lacks its severity, summary or description", r.Alert)
 			}
 		}
+	}
+}
+
+// TestSelfMonitoringRulesFire has promtool play what the rules are for.
+func TestSelfMonitoringRulesFire(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "promtool", "test", "rules", "prometheus/rules.test.yml").CombinedOutput()
+	if err != nil {
+		t.Errorf("promtool, which deploy/ci/setup installs: %v\n%s", err, out)
 	}
 }
 

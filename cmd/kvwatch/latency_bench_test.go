@@ -130,4 +130,3 @@ func (d *dying) post(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"ok":true,"channel":"C0000001","ts":"1700000000.%06d","message":{"text":"x"}}`, n)
 }
-
