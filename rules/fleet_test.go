@@ -66,6 +66,7 @@ func (f *fleet) start() {
 			if a.State == StateFiring && !f.seen[key] {
 				f.seen[key] = true
 				f.fired = append(f.fired, a)
+				checkEvidence(f.t, a)
 			}
 		}
 	}

@@ -108,7 +108,8 @@ func TestPlanAlerts(t *testing.T) {
 				if text := a.Annotations["summary"] + a.Annotations["description"]; !strings.Contains(text, "workload.people") || !strings.Contains(text, "replicas instead of") || strings.Contains(text, "session_s is") {
 					t.Errorf("%s does not name what drifted and what it takes: %s", a.Name, text)
 				}
-				if a.Labels["pool"] != "agents" || a.Evidence.Next == "" || a.Evidence.Confidence == "" || !strings.Contains(a.Evidence.Cost, "0.9 EUR") {
+				checkEvidence(t, a)
+				if a.Labels["pool"] != "agents" || !strings.Contains(a.Evidence.Cost, "0.9 EUR") {
 					t.Errorf("%s: %+v", a.Name, a)
 				}
 			}

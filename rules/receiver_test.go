@@ -56,6 +56,7 @@ func TestNotificationsFailing(t *testing.T) {
 	if a == nil {
 		t.Fatal("it does not fire")
 	}
+	checkEvidence(t, *a)
 	if a.Labels["receiver"] != "ops" || a.Labels["integration"] != "slack/0" || a.Severity != SeverityCritical {
 		t.Errorf("labels %v", a.Labels)
 	}

@@ -121,6 +121,9 @@ func transitionsWith(t testing.TB, o Options, each func(e *Engine, now time.Time
 				continue
 			}
 			seen[key] = a.State
+			if a.State == StateFiring {
+				checkEvidence(t, a)
+			}
 			p := phases[0]
 			for _, q := range phases {
 				if !q.at().After(now) {
