@@ -75,14 +75,27 @@ func (e *Engine) SetPlans(reviews []PlanReview) {
 			e.dropPlan(name)
 		}
 	}
-	e.prices = map[string]*EnginePrice{}
+	prices := map[string]*EnginePrice{}
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(e.plans))) { // of two plans of a pool, the first prices it
 		if r := e.plans[name].review; r.Price != nil {
-			e.prices[r.Pool] = r.Price
+			prices[r.Pool] = r.Price
 		}
 	}
+	e.setPrices(prices)
+}
+
+// SetPrices takes what the engines of pools cost, by pool, where no plan is
+// watched that tells it: alerts then say what they cost.
+func (e *Engine) SetPrices(prices map[string]*EnginePrice) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.setPrices(prices)
+}
+
+func (e *Engine) setPrices(prices map[string]*EnginePrice) {
+	e.prices = prices
 	for _, p := range e.pools {
-		p.price = e.prices[p.name]
+		p.price = prices[p.name]
 	}
 }
 

@@ -318,3 +318,21 @@ func TestMeasurer(t *testing.T) {
 		}
 	}
 }
+
+// TestSetPrices: pools are priced whether they are there already or come later.
+func TestSetPrices(t *testing.T) {
+	t.Parallel()
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	price := &EnginePrice{Plan: "agents-30b", Currency: "EUR", PerHour: 4.5, GPUs: 2}
+	before := e.pool("before", nil, "m")
+	e.SetPrices(map[string]*EnginePrice{"before": price, "after": price})
+	if after := e.pool("after", nil, "m"); before.price != price || after.price != price {
+		t.Errorf("prices are %v and %v", before.price, after.price)
+	}
+	if e.SetPrices(nil); before.price != nil {
+		t.Error("the price stays")
+	}
+}

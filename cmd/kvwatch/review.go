@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -61,6 +62,13 @@ func (o reviewOptions) run(ctx context.Context, stdout io.Writer) (err error) {
 	if test.measurer, err = rules.NewMeasurer(config.Pools, span.to.Sub(span.from)); err != nil {
 		return err
 	}
+	prices := map[string]*rules.EnginePrice{}
+	for _, p := range slices.Backward(plans) { // of two plans of a pool, the first prices it
+		if price := p.price(); price != nil {
+			prices[p.Pool] = price
+		}
+	}
+	test.variants[0].engine.SetPrices(prices)
 	if err := test.run(ctx, past); err != nil {
 		return err
 	}
