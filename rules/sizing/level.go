@@ -63,7 +63,11 @@ type Level struct {
 	// OutputTPS is output tokens per second, of answered requests.
 	OutputTPS *float64
 	Latency   map[Metric]Distribution
-	Requests  Requests
+	// Late is by how many seconds requests of an open loop went out after their
+	// time; without a count where the report does not say. Times count from when
+	// a request went out.
+	Late     Distribution
+	Requests Requests
 	// Start and End bound what was measured; zero is unknown.
 	Start, End time.Time
 	// WarmUp left out before it, in seconds or requests; nil where the report does not say.

@@ -170,6 +170,8 @@ func (r *reader) metrics(l *level) error {
 			r.attainment = true
 		case "slo_determined_requests":
 			err = r.numberTo(&determined)
+		case "request_dispatch_delay": // from 0.8 on; null for closed loops
+			l.Late, err = r.successful(1)
 		case "output_token_goodput":
 			l.AttainedTPS, err = r.number()
 		default:

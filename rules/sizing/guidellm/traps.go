@@ -15,6 +15,11 @@ const (
 	manyCut = 0.2
 	// atCap is the share of its cap from which an open loop is held back by it.
 	atCap = 0.9
+	// lateShare is the share of the time to the first token from which requests
+	// that went out late make it look better than callers would have it.
+	lateShare = 0.1
+	// behind is the share of its rate under which an open loop fell behind it.
+	behind = 0.9
 	// unitsApart is how far times that belong together may differ before one of
 	// them is in another unit.
 	unitsApart = 50
@@ -48,6 +53,8 @@ func (r *Report) lookForTraps() {
 	of("the cap on concurrency was reached at %s: the loop was closed there, and waiting before a request was sent is not in its times", func(l *sizing.Level) bool {
 		return l.Loop == sizing.OpenLoop && l.MaxConcurrency != nil && l.MeanConcurrency != nil && *l.MeanConcurrency >= atCap**l.MaxConcurrency
 	})
+	of("requests went out late at %s, and the wait before is not in their times (coordinated omission): callers would wait longer than the SLO is held against here; run it from a machine that keeps the rate", wentOutLate)
+	of("the rate was not kept at %s, and the report does not say how late requests went out (GuideLLM before 0.8): the wait before is not in their times (coordinated omission)", fellBehind)
 	of("an open loop without a rate stands where the rate that was answered puts it: %s", func(l *sizing.Level) bool { return l.Loop == sizing.OpenLoop && l.Rate == nil })
 	if r.unsorted() {
 		r.Warnings = append(r.Warnings, "levels were not run in the order of their load: they are sorted here, and what an earlier one left in the caches counts for the later")
@@ -74,6 +81,20 @@ func levelName(l *sizing.Level) string {
 	default:
 		return l.Strategy
 	}
+}
+
+// wentOutLate says whether an open loop sent its requests so late that it
+// matters: GuideLLM counts times from when a request is sent.
+func wentOutLate(l *sizing.Level) bool {
+	late, ok := l.Late.Quantiles[sizing.P95]
+	ttft, okTTFT := l.Quantile(sizing.TTFT, sizing.P95)
+	return l.Loop == sizing.OpenLoop && l.Late.Count > 0 && ok && okTTFT && late > lateShare*ttft
+}
+
+// fellBehind says whether an open loop that does not tell of late requests
+// answered fewer than it should have sent.
+func fellBehind(l *sizing.Level) bool {
+	return l.Loop == sizing.OpenLoop && l.Late.Count == 0 && l.Rate != nil && l.AchievedRate != nil && *l.AchievedRate < behind**l.Rate
 }
 
 func lacksPercentiles(l *sizing.Level) bool {
