@@ -275,11 +275,13 @@ func TestTraps(t *testing.T) {
 		"requests went out late at constant 1": {level(func(m, _ map[string]any) {
 			m["request_dispatch_delay"] = map[string]any{"successful": map[string]any{"count": 100, "percentiles": map[string]any{"p95": 0.031}}}
 		})},
-		"the rate was not kept at constant 1": {level(func(m, _ map[string]any) { m["requests_per_second"] = map[string]any{"successful": map[string]any{"mean": 0.89, "count": 100}} })},
-		"an open loop without a rate":         {level(strategy(map[string]any{"type_": "trace"}))},
-		"not run in the order of their load":  {level(strategy(map[string]any{"type_": "constant", "rate": 1.1})), level(same)},
-		"GuideLLM at constant 1 req/s: late":  {level(func(_, b map[string]any) { b["warnings"] = []any{map[string]any{"message": "late"}} })},
-		"1 entries of benchmarks are no":      {level(same), {"type_": "something"}},
+		"the rate was not kept at constant 1": {level(func(m, _ map[string]any) {
+			m["requests_per_second"] = map[string]any{"successful": map[string]any{"mean": 0.89, "count": 100}}
+		})},
+		"an open loop without a rate":        {level(strategy(map[string]any{"type_": "trace"}))},
+		"not run in the order of their load": {level(strategy(map[string]any{"type_": "constant", "rate": 1.1})), level(same)},
+		"GuideLLM at constant 1 req/s: late": {level(func(_, b map[string]any) { b["warnings"] = []any{map[string]any{"message": "late"}} })},
+		"1 entries of benchmarks are no":     {level(same), {"type_": "something"}},
 		"70 % of the prompt tokens": {level(func(_, b map[string]any) {
 			b["requests"] = map[string]any{"successful": []any{map[string]any{"prompt_tokens": 100, "cached_tokens": 70}}}
 		})},
