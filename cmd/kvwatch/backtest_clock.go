@@ -93,7 +93,7 @@ func newBacktestAlert(a rules.Alert) backtestAlert {
 // run reads the range, and what lies before it for the rules to learn from.
 func (t *backtest) run(ctx context.Context, past pastSource) error {
 	in := timeRange{t.span.from.Add(-leadIn), t.span.to}
-	err := past.rounds(ctx, in, func(r *collector.Round) error { return t.observe(ctx, r) })
+	err := readAhead(ctx, past, in, func(r *collector.Round) error { return t.observe(ctx, r) })
 	t.bar.end()
 	switch {
 	case ctx.Err() != nil:
