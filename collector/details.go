@@ -211,20 +211,22 @@ func readBacklog(body []byte, at time.Time, to *selfTold) error {
 // loseBacklog takes the backlog back: what was true a minute ago is not told as of now.
 func loseBacklog(to *selfTold) { to.backlog = nil }
 
-// askDetails asks for what is due after a good page.
-func (s *targetScraper) askDetails(ctx context.Context, round *Round, info pageInfo) {
+// askDetails asks for what is due after a good page, and returns what was known
+// before: an answer belongs to the next page, however soon it comes.
+func (s *targetScraper) askDetails(ctx context.Context, round *Round, info pageInfo) (known selfTold) {
 	if round.State != StateUp {
 		s.away = true
-		return
+		return s.details.last()
 	}
 	// Workers that take turns are no new processes.
 	if s.away || info.Restarted && !info.Sampled {
 		s.details.renew()
 		s.away = false
 	}
+	known = s.details.last()
 	src := registered.named(round.Target.Source)
 	if src == nil || round.Target.Gateway.DedicatedPort { // a process of its own, which knows nothing of these
-		return
+		return known
 	}
 	list := src.details
 	if !s.hasKey() {
@@ -236,6 +238,7 @@ func (s *targetScraper) askDetails(ctx context.Context, round *Round, info pageI
 		}
 	}
 	s.details.ask(ctx, list, round.Time, s.detail)
+	return known
 }
 
 // hasKey says whether the job has credentials.

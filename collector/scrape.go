@@ -77,8 +77,7 @@ func (s *targetScraper) scrape(ctx context.Context, now time.Time) {
 		s.tap(round, s.tapped.Bytes())
 	}
 	info.Twin = s.twins.note(s, round)
-	s.askDetails(ctx, round, info)
-	about := s.details.last()
+	about := s.askDetails(ctx, round, info)
 	round.Version = about.version
 	s.sink(ctx, round)
 	s.report(round, info, about, redirected)
