@@ -6,29 +6,27 @@ package rules
 // Between two scrapes nothing else changes, and a thousand engines are scraped
 // a third at a time. Pools are worked out at every tick.
 func (t *target) due(n instant) bool {
-	if t.lastScrape == t.judgedScrape && n.ms-t.judgedAt < t.freshOr(n.fresh).Milliseconds()/staleIntervals && !t.attended() {
+	if t.lastScrape == t.judgedScrape && n.ms-t.judgedAt < t.freshOr(n.fresh).Milliseconds()/staleIntervals && !t.open {
 		return false
 	}
 	t.judgedScrape, t.judgedAt = t.lastScrape, n.ms
 	return true
 }
 
-// attended says that one of the target's alerts is open, or one of its watches
-// was never asked.
-func (t *target) attended() bool {
-	attended := func(watches []*watch) bool {
-		for _, w := range watches {
-			if w.Alert != nil || w.verdict.Phase == "" {
-				return true
-			}
-		}
-		return false
-	}
-	if attended(t.watches) {
-		return true
-	}
+// noteOpen notes whether one of the target's alerts is open or ended lately. It
+// is asked when they were judged, so that a tick need not look at the watches of
+// a thousand targets with which all is well.
+func (t *target) noteOpen() {
+	t.open = telling(t.watches)
 	for _, u := range t.units {
-		if attended(u.watches) {
+		t.open = t.open || telling(u.watches)
+	}
+}
+
+// telling says whether one of the watches has something to tell, or was never asked.
+func telling(watches []*watch) bool {
+	for _, w := range watches {
+		if w.Alert != nil || len(w.Resolved) > 0 || w.verdict.Phase == "" {
 			return true
 		}
 	}

@@ -354,7 +354,7 @@ func (e *Engine) Alerts() []Alert {
 
 func (e *Engine) alerts() []Alert {
 	all := []Alert{}
-	for _, w := range e.allWatches() {
+	for _, w := range e.watches(func(t *target) bool { return t.open }) {
 		all = w.alerts(all)
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.remembered.Watches)) {
@@ -365,12 +365,18 @@ func (e *Engine) alerts() []Alert {
 }
 
 // allWatches lists all watches in a steady order.
-func (e *Engine) allWatches() []*watch {
+func (e *Engine) allWatches() []*watch { return e.watches(func(*target) bool { return true }) }
+
+// watches lists them without those of targets that are not wanted.
+func (e *Engine) watches(wanted func(*target) bool) []*watch {
 	var all []*watch
 	for _, p := range e.sortedPools() {
 		all = append(all, p.watches...)
 	}
 	for _, t := range e.sortedTargets() {
+		if !wanted(t) {
+			continue
+		}
 		all = append(all, t.watches...)
 		for _, u := range t.units {
 			all = append(all, u.watches...)

@@ -67,6 +67,7 @@ func (e *Engine) watchEngine(u *unit, subject labels.Labels) {
 		w.pool = func() string { return u.pool.name }
 		return w
 	})
+	u.target.open = true
 }
 
 // leave takes an engine out of its pool.
@@ -180,6 +181,7 @@ func (e *Engine) watchTarget(t *target) {
 		w.pool = t.poolName
 		return w
 	})
+	t.open = true
 }
 
 // watchFleet makes the watches over all that is watched.
@@ -238,6 +240,7 @@ func (e *Engine) watchGateway(u *unit, subject labels.Labels) {
 		}
 		return watchOver(a, s, subject, a.Gateway(s), func(n instant) GatewayWindow { return n.gateway(u) })
 	})
+	u.target.open = true
 }
 
 // takeUp gives a watch what the state file knows of it.

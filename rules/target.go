@@ -77,6 +77,9 @@ type target struct {
 	sameSince int64
 	outputs   []*output
 	watches   []*watch
+	// open says that one of its alerts, or of its engines', has something to tell,
+	// or that one of their watches is new.
+	open bool
 	// judgedAt is when outputs and watches were last worked out, judgedScrape
 	// the scrape that was the last then, both in Unix milliseconds.
 	judgedAt, judgedScrape int64

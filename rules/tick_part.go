@@ -96,6 +96,7 @@ func (e *Engine) evaluatePart(n instant, p *tickPart) {
 		for _, u := range t.units {
 			e.judge(n, u.watches)
 		}
+		t.noteOpen()
 	}
 }
 
