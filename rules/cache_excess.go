@@ -165,7 +165,7 @@ func (c *cacheExcess) tick(w PoolWindow) {
 // takePrompts updates P.
 func (c *cacheExcess) takePrompts(w PoolWindow) {
 	tau := scaled(heavyTau, c.conf.scale)
-	for _, u := range w.pool.members {
+	for _, u := range w.pool.changed {
 		seen, ok := c.seen[u]
 		if !ok {
 			seen = &newPrompts{}

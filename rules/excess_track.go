@@ -94,7 +94,11 @@ func (t *excessTrack) tick(w PoolWindow, c *cacheExcess, begin int64) {
 	heavy := c.prompt.tokens()
 	t.contaminated = t.source == sourceCounters && t.guard(w, c.conf.scale, heavy)
 	missed, prompted, covered := 0.0, 0.0, 0.0
-	for _, u := range w.pool.members {
+	members := w.pool.changed
+	if len(t.replicas) == 0 { // the track is new: it begins with the pages that are there
+		members = w.pool.members
+	}
+	for _, u := range members {
 		if !u.offers(t.source) {
 			continue
 		}

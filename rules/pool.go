@@ -50,6 +50,8 @@ type pool struct {
 
 	// recordedAt is when its series were worked out last, in Unix milliseconds.
 	recordedAt int64
+	// changed are the members with a new page since the tick before.
+	changed []*unit
 	// part is the pool's part of a tick; sharesPage says that one of its pages
 	// has engines of another pool too, so that it has none of its own.
 	part       tickPart
@@ -68,6 +70,7 @@ func (p *pool) check() {
 
 // leave takes out a member.
 func (p *pool) leave(u *unit) {
+	u.tickedPage = 0
 	p.members = slices.DeleteFunc(p.members, func(m *unit) bool { return m == u })
 	p.excess.leave(u)
 	p.share.leave(u)
@@ -124,6 +127,13 @@ func (p *pool) interval(global time.Duration) time.Duration {
 
 // tick lets the pool learn from the pages since the tick before.
 func (p *pool) tick(w PoolWindow) {
+	p.changed = p.changed[:0]
+	for _, u := range p.members {
+		if u.tickedPage != u.target.page {
+			u.tickedPage = u.target.page
+			p.changed = append(p.changed, u)
+		}
+	}
 	p.seats.tick(w)
 	p.excess.tick(w)
 	p.share.tick(w, p.heavyPrompt())

@@ -58,7 +58,7 @@ func (s *seatSize) tick(w PoolWindow) {
 		s.Finished *= f
 	}
 	s.At = w.ms
-	for _, u := range w.pool.members {
+	for _, u := range w.pool.changed {
 		s.take(u)
 	}
 }

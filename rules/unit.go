@@ -44,6 +44,8 @@ type unit struct {
 	pool *pool
 	// pooledAs is the model's name under which it joined the pool.
 	pooledAs string
+	// tickedPage is the number of the page that its pool learned from last; 0 is none.
+	tickedPage int
 	// facts are the windows that were asked for at the last Eval.
 	facts     [4]windowFacts
 	nextFacts int
