@@ -1,6 +1,7 @@
 package alerting
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -30,8 +31,8 @@ func (d *Dispatcher) AlertmanagerAPI(started time.Time, now func() time.Time) ht
 	mux.HandleFunc("GET "+silencePath, silences.form)
 	mux.HandleFunc("POST "+silencePath, silences.submit)
 	alerts := alertAPI{d: d, now: now, started: started}
-	mux.HandleFunc("GET /api/v2/alerts", alerts.alerts)
-	mux.HandleFunc("GET /api/v2/alerts/groups", alerts.groups)
+	mux.HandleFunc("GET /api/v2/alerts", alerts.asked(alerts.alerts))
+	mux.HandleFunc("GET /api/v2/alerts/groups", alerts.asked(alerts.groups))
 	mux.HandleFunc("GET /api/v2/receivers", alerts.receivers)
 	mux.HandleFunc("GET /api/v2/status", alerts.status)
 	return mux
@@ -83,16 +84,39 @@ const (
 	stateSuppressed = "suppressed"
 )
 
-// alerts answers with every alert that fires and that the query wants.
-func (api alertAPI) alerts(w http.ResponseWriter, r *http.Request) {
-	q, err := newAlertQuery(r)
+// asked answers queries with what find makes of them under the dispatcher's lock.
+func (api alertAPI) asked(find func(q alertQuery, now time.Time) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := newAlertQuery(r)
+		if err != nil {
+			fail(w, http.StatusBadRequest, err)
+			return
+		}
+		api.answer(w, func() any { return find(q, api.now()) })
+	}
+}
+
+// answer answers with what find returns under the dispatcher's lock. The lock is
+// given back before the answer goes out: a client that reads slowly holds up no
+// alert.
+func (api alertAPI) answer(w http.ResponseWriter, find func() any) {
+	found, err := api.locked(find)
 	if err != nil {
-		fail(w, http.StatusBadRequest, err)
+		fail(w, http.StatusInternalServerError, err)
 		return
 	}
-	now := api.now()
+	answer(w, found)
+}
+
+// locked makes JSON of what find returns, while it cannot change.
+func (api alertAPI) locked(find func() any) (json.RawMessage, error) {
 	api.d.mu.Lock()
 	defer api.d.mu.Unlock()
+	return json.Marshal(find())
+}
+
+// alerts is every alert that fires and that the query wants.
+func (api alertAPI) alerts(q alertQuery, now time.Time) any {
 	out := []apiAlert{}
 	for _, key := range sortedNames(api.d.firing) {
 		h := api.d.firing[key]
@@ -106,19 +130,11 @@ func (api alertAPI) alerts(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	slices.SortFunc(out, func(a, b apiAlert) int { return strings.Compare(a.Fingerprint, b.Fingerprint) })
-	answer(w, out)
+	return out
 }
 
-// groups answers with the incidents, each with the alerts that the query wants.
-func (api alertAPI) groups(w http.ResponseWriter, r *http.Request) {
-	q, err := newAlertQuery(r)
-	if err != nil {
-		fail(w, http.StatusBadRequest, err)
-		return
-	}
-	now := api.now()
-	api.d.mu.Lock()
-	defer api.d.mu.Unlock()
+// groups is the incidents, each with the alerts that the query wants.
+func (api alertAPI) groups(q alertQuery, now time.Time) any {
 	out := []apiGroup{}
 	for _, key := range sortedNames(api.d.groups) {
 		g := api.d.groups[key]
@@ -140,7 +156,7 @@ func (api alertAPI) groups(w http.ResponseWriter, r *http.Request) {
 			out = append(out, group)
 		}
 	}
-	answer(w, out)
+	return out
 }
 
 // apiAlert returns an alert as Alertmanager shows it. The caller holds mu.
@@ -180,13 +196,13 @@ func receiversOf(nodes []*node) []string {
 }
 
 func (api alertAPI) receivers(w http.ResponseWriter, _ *http.Request) {
-	api.d.mu.Lock()
-	defer api.d.mu.Unlock()
-	out := []apiReceiver{}
-	for _, name := range slices.Sorted(maps.Keys(api.d.receivers)) {
-		out = append(out, apiReceiver{name})
-	}
-	answer(w, out)
+	api.answer(w, func() any {
+		out := []apiReceiver{}
+		for _, name := range slices.Sorted(maps.Keys(api.d.receivers)) {
+			out = append(out, apiReceiver{name})
+		}
+		return out
+	})
 }
 
 // status answers with what clients look at to know what they talk to. The

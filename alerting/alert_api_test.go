@@ -126,3 +126,35 @@ inhibit_rules: [{source_matchers: [alertname="Source"], target_matchers: [alertn
 		}
 	}
 }
+
+// slowClient is one at which something else happens before it reads on.
+type slowClient struct {
+	*httptest.ResponseRecorder
+
+	before func()
+}
+
+// Write implements http.ResponseWriter.
+func (c slowClient) Write(b []byte) (int, error) {
+	c.before()
+	return c.ResponseRecorder.Write(b)
+}
+
+// TestSlowClient: who reads the API slowly does not hold up what is told.
+func TestSlowClient(t *testing.T) {
+	t.Parallel()
+	d := open(t, "", "route: {receiver: ops}\nreceivers: [{name: ops, terminal_configs: [{}]}]\n")
+	api := d.AlertmanagerAPI(t0, func() time.Time { return t0 })
+	for _, path := range []string{"/api/v2/alerts", "/api/v2/alerts/groups", "/api/v2/receivers"} {
+		free := false
+		w := slowClient{httptest.NewRecorder(), func() {
+			if free = d.mu.TryLock(); free {
+				d.mu.Unlock()
+			}
+		}}
+		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		if !free || w.Code != http.StatusOK {
+			t.Errorf("%s answered %d; the dispatcher is free while it is written: %t", path, w.Code, free)
+		}
+	}
+}
