@@ -25,8 +25,8 @@ type Sample struct {
 	Value  float64
 }
 
-// Round is what one scrape of one target yielded. The Samples and Stale slices
-// are reused: they are valid until the function that was given the Round returns.
+// Round is what one scrape of one target yielded. Its slices are reused: they
+// are valid until the function that was given the Round returns.
 type Round struct {
 	Target *Target
 	// Time is when the scrape began; exposed timestamps are ignored.
@@ -47,6 +47,9 @@ type Round struct {
 	// round of a target that is no longer one has none, StateUnknown, and all
 	// its series in Stale, `up` included.
 	Samples []Sample
+	// Histograms are those of the page of which the buckets are wanted; none of
+	// their series is among the Samples.
+	Histograms []Histogram
 	// Stale lists series that were exposed the round before and are gone now.
 	// A failed scrape makes all of the target's series stale.
 	Stale []*Series
