@@ -17,6 +17,8 @@ type Series struct {
 	// Ref belongs to the store that the series is appended to; nobody else
 	// reads or writes it. 0 means not yet stored.
 	Ref uint64
+	// Whole says that the series is that of a Histogram.
+	Whole bool
 }
 
 // Sample is one value of one series; its time is that of its Round.
