@@ -1,5 +1,12 @@
 package collector
 
+import (
+	"iter"
+	"math"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
 // Histogram is one classic histogram as one page has it, whole: its buckets
 // differ by nothing but their bound, so that what holds for all of them, labels
 // above all, is held once.
@@ -15,4 +22,41 @@ type Histogram struct {
 	Buckets []float64
 	// Sum and Count are those that the page states; NaN where it does not.
 	Sum, Count float64
+}
+
+// HistogramPart is one series of a classic histogram.
+type HistogramPart struct {
+	// Suffix is that of its name: _bucket, _sum or _count.
+	Suffix string
+	// Le is the label of a bucket, "" for the others.
+	Le    string
+	Value float64
+}
+
+// Parts lists the series that the histogram stands for, as far as the page has them.
+func (h *Histogram) Parts() iter.Seq[HistogramPart] {
+	return func(yield func(HistogramPart) bool) {
+		for i, bound := range h.Bounds {
+			if !yield(HistogramPart{suffixBucket, labels.FormatOpenMetricsFloat(bound), h.Buckets[i]}) {
+				return
+			}
+		}
+		if !math.IsNaN(h.Sum) && !yield(HistogramPart{Suffix: suffixSum, Value: h.Sum}) {
+			return
+		}
+		if !math.IsNaN(h.Count) {
+			yield(HistogramPart{Suffix: suffixCount, Value: h.Count})
+		}
+	}
+}
+
+// Len is how many series the histogram stands for.
+func (h *Histogram) Len() int {
+	n := len(h.Bounds)
+	for _, v := range [...]float64{h.Sum, h.Count} {
+		if !math.IsNaN(v) {
+			n++
+		}
+	}
+	return n
 }

@@ -56,3 +56,13 @@ type Round struct {
 	// A failed scrape makes all of the target's series stale.
 	Stale []*Series
 }
+
+// Len is how many samples of the page the round holds: a histogram counts for
+// all of its series.
+func (r *Round) Len() int {
+	n := len(r.Samples)
+	for i := range r.Histograms {
+		n += r.Histograms[i].Len()
+	}
+	return n
+}
