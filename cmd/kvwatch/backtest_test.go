@@ -198,7 +198,7 @@ func recordedStorage(t *testing.T, archive string) string {
 		t.Fatal(err)
 	}
 	defer rec.Close()
-	err = rec.Replay(t.Context(), func(r *collector.Round) error { return store.Append(t.Context(), r.Time, r.Samples, r.Stale) })
+	err = rec.Replay(t.Context(), func(r *collector.Round) error { return store.AppendRound(t.Context(), r) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 	if err = d.writer.Apply(c.Global.ExternalLabels, c.RemoteWrite); err != nil {
 		return err
 	}
-	d.history = newHistoryWriter(d.store.Append, d.registry, d.log.With("component", "history"))
+	d.history = newHistoryWriter(d.store, d.registry, d.log.With("component", "history"))
 
 	if d.dispatcher, err = alerting.New(alerting.Options{
 		Config: c.Alerting, Dir: filepath.Join(d.o.StoragePath, "alerting"), ExternalURL: d.o.ExternalURL,
@@ -244,7 +244,7 @@ func (d *daemon) openPage() error {
 
 // sink is the first hand-over: a round goes to history, then to the hot windows.
 func (d *daemon) sink(ctx context.Context, r *collector.Round) {
-	_ = d.history.append(ctx, r.Time, r.Samples, r.Stale) // says itself when it fails
+	d.history.appendRound(ctx, r) // says itself when it fails
 	d.engine.Observe(r)
 }
 

@@ -13,14 +13,17 @@ import (
 	"kvwatch/collector/history"
 )
 
-// appendFunc stores one round.
-type appendFunc func(ctx context.Context, at time.Time, samples []collector.Sample, stale []*collector.Series) error
+// appender is what history stores with.
+type appender interface {
+	Append(ctx context.Context, at time.Time, samples []collector.Sample, stale []*collector.Series) error
+	AppendRound(ctx context.Context, r *collector.Round) error
+}
 
 // historyWriter appends to history and keeps count of what it does not take. A
 // full disk is told once when it begins and once when it is over: not once for
 // each target and round.
 type historyWriter struct {
-	to      appendFunc
+	to      appender
 	log     *slog.Logger
 	failing atomic.Bool
 
@@ -28,7 +31,7 @@ type historyWriter struct {
 	skipped  prometheus.Counter
 }
 
-func newHistoryWriter(to appendFunc, reg prometheus.Registerer, log *slog.Logger) *historyWriter {
+func newHistoryWriter(to appender, reg prometheus.Registerer, log *slog.Logger) *historyWriter {
 	w := &historyWriter{
 		to: to, log: log,
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
@@ -42,10 +45,18 @@ func newHistoryWriter(to appendFunc, reg prometheus.Registerer, log *slog.Logger
 	return w
 }
 
-// append stores the round. What fails is counted and logged here, so that the
-// only error left is that of a context that ended.
+// append stores what was derived. What fails is counted and logged here, so that
+// the only error left is that of a context that ended.
 func (w *historyWriter) append(ctx context.Context, at time.Time, samples []collector.Sample, stale []*collector.Series) error {
-	err := w.to(ctx, at, samples, stale)
+	return w.count(ctx, w.to.Append(ctx, at, samples, stale))
+}
+
+// appendRound stores what was scraped.
+func (w *historyWriter) appendRound(ctx context.Context, r *collector.Round) {
+	_ = w.count(ctx, w.to.AppendRound(ctx, r)) // of a context that ended
+}
+
+func (w *historyWriter) count(ctx context.Context, err error) error {
 	if skipped, ok := errors.AsType[*history.SkippedError](err); ok {
 		w.skipped.Add(float64(skipped.Skipped))
 		w.log.Debug("history skipped samples", "err", err)

@@ -16,14 +16,25 @@ import (
 	"kvwatch/collector/history"
 )
 
+// answers stores nothing: it gives an answer.
+type answers struct{ err error }
+
+func (a *answers) Append(context.Context, time.Time, []collector.Sample, []*collector.Series) error {
+	return a.err
+}
+
+func (a *answers) AppendRound(context.Context, *collector.Round) error { return a.err }
+
 func TestHistoryWriterSaysOnceWhatFails(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	var answer error
-	to := func(context.Context, time.Time, []collector.Sample, []*collector.Series) error { return answer }
-	w := newHistoryWriter(to, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(&log, nil)))
-	for _, answer = range []error{nil, errors.New("no space left"), errors.New("no space left"), nil, nil, &history.SkippedError{Skipped: 3, Total: 9, Err: errors.New("out of order")}} {
-		if err := w.append(t.Context(), time.Unix(1, 0), nil, nil); err != nil {
+	var to answers
+	w := newHistoryWriter(&to, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(&log, nil)))
+	for i, answer := range []error{nil, errors.New("no space left"), errors.New("no space left"), nil, nil, &history.SkippedError{Skipped: 3, Total: 9, Err: errors.New("out of order")}} {
+		to.err = answer
+		if i%2 == 0 {
+			w.appendRound(t.Context(), &collector.Round{Time: time.Unix(1, 0)})
+		} else if err := w.append(t.Context(), time.Unix(1, 0), nil, nil); err != nil {
 			t.Errorf("append: %v", err)
 		}
 	}

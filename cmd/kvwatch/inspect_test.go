@@ -264,7 +264,7 @@ func recordedHistory(t *testing.T, moments ...time.Time) *history.Store {
 			readers[p.Folder] = collector.NewSavedReader(*p.Target)
 		}
 		r, _ := readers[p.Folder].Recorded(p)
-		if err := store.Append(t.Context(), r.Time, r.Samples, r.Stale); err != nil {
+		if err := store.AppendRound(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}

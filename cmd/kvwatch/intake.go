@@ -68,7 +68,7 @@ func (in *intake) fill(ctx context.Context, now time.Time, store *history.Store)
 	}
 	refused := 0
 	err = in.prometheus.Backfill(ctx, now, since, func(ctx context.Context, r *collector.Round) {
-		if err := store.Append(ctx, r.Time, r.Samples, r.Stale); err != nil {
+		if err := store.AppendRound(ctx, r); err != nil {
 			refused++
 		}
 	})

@@ -94,7 +94,7 @@ func (p *pipeline) replay(t *testing.T, path string) {
 			p.tick(t, next)
 			next = next.Add(step)
 		}
-		if err := p.store.Append(t.Context(), r.Time, r.Samples, r.Stale); err != nil {
+		if err := p.store.AppendRound(t.Context(), r); err != nil {
 			return err
 		}
 		p.engine.Observe(r)

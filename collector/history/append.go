@@ -46,8 +46,12 @@ func (e *SkippedError) Unwrap() error { return e.Err }
 // one series in one round the first is kept.
 //
 // Append may be called concurrently for different series. It reads and writes
-// the series' Ref.
+// the series' Ref. See AppendRound for a round that was scraped.
 func (s *Store) Append(ctx context.Context, at time.Time, samples []collector.Sample, stale []*collector.Series) error {
+	return s.append(ctx, at, samples, nil, stale)
+}
+
+func (s *Store) append(ctx context.Context, at time.Time, samples []collector.Sample, histograms []collector.Histogram, stale []*collector.Series) error {
 	if s.opts.ReadOnly {
 		return ErrReadOnly
 	}
@@ -61,37 +65,51 @@ func (s *Store) Append(ctx context.Context, at time.Time, samples []collector.Sa
 	for _, smp := range samples {
 		r.append(smp.Series, smp.Value)
 	}
-	marker := math.Float64frombits(value.StaleNaN)
+	r.appendHistograms(histograms)
 	for _, series := range stale {
-		r.append(series, marker)
+		if series.Whole {
+			r.endHistogram(series)
+		} else {
+			r.append(series, staleMarker())
+		}
 	}
 	if err := s.commit(db, r.app, at); err != nil {
 		return err
 	}
-	total := len(samples) + len(stale)
-	s.counters.appended.Add(uint64(total - r.skipped))
+	s.counters.appended.Add(uint64(r.total - r.skipped))
 	if r.skipped == 0 {
 		return nil
 	}
-	return &SkippedError{Skipped: r.skipped, Total: total, First: r.first.Labels, Err: r.firstErr}
+	return &SkippedError{Skipped: r.skipped, Total: r.total, First: r.first.Labels, Err: r.firstErr}
 }
+
+// staleMarker is the value that marks the end of a series.
+func staleMarker() float64 { return math.Float64frombits(value.StaleNaN) }
 
 // round is one Append under way.
 type round struct {
-	store    *Store
-	app      storage.AppenderV2
-	at       int64
-	skipped  int
-	first    *collector.Series
-	firstErr error
+	store *Store
+	app   storage.AppenderV2
+	at    int64
+	// total and skipped count samples.
+	total, skipped int
+	first          *collector.Series
+	firstErr       error
 }
 
 func (r *round) append(series *collector.Series, v float64) {
 	cached := r.store.cachedRef(series.Ref)
 	ref, err := r.app.Append(cached, series.Labels, 0, r.at, v, nil, nil, storage.AOptions{})
+	r.took(series, cached, ref, 1, err)
+}
+
+// took keeps the number that the database has given to a series, or counts the
+// samples that it did not take.
+func (r *round) took(series *collector.Series, cached, ref storage.SeriesRef, samples int, err error) {
+	r.total += samples
 	if err != nil {
-		r.store.counters.skipped[skipReason(err)].Add(1)
-		r.skipped++
+		r.store.counters.skipped[skipReason(err)].Add(uint64(samples))
+		r.skipped += samples
 		if r.first == nil {
 			r.first, r.firstErr = series, err
 		}

@@ -72,6 +72,7 @@ type Store struct {
 	log      *slog.Logger
 	unlock   func() error
 	counters counters
+	forms    forms
 	commits  sync.Mutex // one round is written at a time
 
 	mu   sync.Mutex // protects all below; held while the database is opened and closed
