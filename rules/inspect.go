@@ -12,6 +12,9 @@ import (
 	"kvwatch/collector"
 )
 
+// startsIn is less than a server needs to start and to be asked for something.
+const startsIn = time.Minute
+
 // InspectOptions say what a page does not tell.
 type InspectOptions struct {
 	// Interval is the time between two scrapes; 0 is 15 s.
@@ -43,6 +46,12 @@ type Inspection struct {
 	page          collector.PageInfo
 	redirected    bool
 	sampled       bool
+	// resetAt is when counters last began again; reset twice says that they did
+	// so twice in less time than a server needs to start.
+	resetAt    time.Time
+	resetTwice bool
+	// onPage holds the sums of the counters on the last page.
+	onPage map[pageTotal]float64
 	// moments holds for each engine what each page told of it.
 	moments     map[string][]moment
 	badUsage    bool
@@ -51,6 +60,9 @@ type Inspection struct {
 	config      map[string]labels.Labels // cache_config_info by engine
 	deployments map[string]*deployment
 }
+
+// pageTotal is one counter of one engine, or of the gateway where that is "".
+type pageTotal struct{ engine, name string }
 
 // deployment is what a gateway's page told of one.
 type deployment struct {
@@ -70,7 +82,7 @@ func NewInspection(url string, o InspectOptions) (*Inspection, error) {
 	}
 	return &Inspection{
 		opts: o, engine: engine, url: url, state: collector.StateUnknown, reason: "nothing was read yet",
-		moments: map[string][]moment{}, config: map[string]labels.Labels{}, deployments: map[string]*deployment{},
+		onPage: map[pageTotal]float64{}, moments: map[string][]moment{}, config: map[string]labels.Labels{}, deployments: map[string]*deployment{},
 	}, nil
 }
 
@@ -141,10 +153,23 @@ func (i *Inspection) note(r *collector.Round, restarted bool) {
 		m := i.moment(u)
 		i.moments[u.engine] = append(i.moments[u.engine], m)
 	}
+	i.noteResets(t, r.Time)
+	clear(i.onPage)
 	p := pageContext{at: r.Time.UnixMilli(), healthy: i.good > 1, restarted: restarted, partial: true}
 	for _, s := range r.Samples {
 		i.noteSample(s, p)
 	}
+}
+
+// noteResets sees several servers behind one address where no page tells when its
+// process began: their counters go up and down.
+func (i *Inspection) noteResets(t *target, now time.Time) {
+	again := slices.ContainsFunc(t.units, func(u *unit) bool { return u.resetAt == now.UnixMilli() })
+	if !again || i.page.ProcessStart > 0 {
+		return
+	}
+	i.resetTwice = i.resetTwice || !i.resetAt.IsZero() && now.Sub(i.resetAt) < startsIn
+	i.resetAt = now
 }
 
 func (i *Inspection) window(u *unit) unitWindow {
@@ -173,7 +198,11 @@ func (i *Inspection) moment(u *unit) moment {
 
 func (i *Inspection) noteSample(s collector.Sample, p pageContext) {
 	ls := s.Series.Labels
-	switch ls.Get(model.MetricNameLabel) {
+	name := ls.Get(model.MetricNameLabel)
+	if _, ok := totalOf(name); ok && !math.IsNaN(s.Value) && !math.IsInf(s.Value, 0) {
+		i.onPage[pageTotal{ls.Get("engine"), name}] += s.Value
+	}
+	switch name {
 	case collector.VLLMCacheConfig:
 		i.config[ls.Get("engine")] = ls
 	case collector.LiteLLMQueued:
@@ -260,7 +289,7 @@ func (i *Inspection) requests() float64 {
 // takesTurns says whether several workers answer, each with counters of its own.
 func (i *Inspection) takesTurns() bool {
 	t := i.target()
-	return i.sampled || t != nil && t.turns
+	return i.sampled || i.resetTwice || t != nil && t.turns
 }
 
 // requestsWatched counts as unitWindow.Requests does, since the first page.
@@ -324,20 +353,22 @@ func (i *Inspection) gatewayWatched(t *target) gatewayWatched {
 
 func (i *Inspection) engineWatched(u *unit) engineWatched {
 	w := engineWatched{
-		moments: i.moments[u.engine], span: i.span(),
-		tokens:      u.totals[totalPrompt].sum + u.totals[totalGenerated].sum,
-		tokensKnown: u.has(totalPrompt) || u.has(totalGenerated),
-		preemptions: u.totals[totalPreemptions].sum,
-		requests:    requestsWatched(u),
-		cache:       i.cacheWatched(u),
-		prefill:     math.NaN(), decode: math.NaN(),
-		maxNumSeqs: i.opts.MaxNumSeqs,
+		moments: i.moments[u.engine], pages: i.good, sampled: i.takesTurns(), span: i.span(),
+		prefill: math.NaN(), decode: math.NaN(), maxNumSeqs: i.opts.MaxNumSeqs,
 	}
 	w.capacity, _ = i.window(u).capacity()
-	w.requestsKnown = w.tokensKnown || u.hasHist(histTTFT) || u.hasHist(histPrompt)
 	if u.target.engines() > 1 {
 		w.name = "engine " + u.engine
 	}
+	if w.sampled {
+		return w
+	}
+	w.tokens = u.totals[totalPrompt].sum + u.totals[totalGenerated].sum
+	w.tokensKnown = u.has(totalPrompt) || u.has(totalGenerated)
+	w.preemptions = u.totals[totalPreemptions].sum
+	w.requests = requestsWatched(u)
+	w.requestsKnown = w.tokensKnown || u.hasHist(histTTFT) || u.hasHist(histPrompt)
+	w.cache = i.cacheWatched(u)
 	w.prefill, w.decode = workWatched(u)
 	return w
 }

@@ -114,7 +114,7 @@ func (i *Inspection) quirksOf(u *unit) []string {
 	add(u.hitStep > 0, "a hybrid model: hits come in steps of %s tokens, so that none on shorter prompts is by design", amount(u.hitStep))
 	add(hybrid(config.Get("kv_cache_size_tokens"), config.Get("num_gpu_blocks"), config.Get("block_size"), u.target.engines()),
 		"blocks times block size is not the capacity in tokens (a hybrid or sliding-window model): what the engine says itself is taken")
-	add(u.resetAt > 0, "counters began again while it was watched (a restart, or an elastic scale-up)")
+	add(u.resetAt > 0 && !i.takesTurns(), "counters began again while it was watched (a restart, or an elastic scale-up)")
 	queried, prompted := u.totals[totalQueries].sum, u.totals[totalPrompt].sum
 	add(prompted > 0 && queried > lookupsPerToken*prompted,
 		"%.2f tokens were looked up for each that was prompted: waiting requests are looked up again and again, so that prefix_cache_hits over prefix_cache_queries is not the hit ratio", queried/max(prompted, 1))
@@ -164,7 +164,7 @@ func (i *Inspection) gatewayQuirks(t *target) []string {
 			add(n < sampleOnly*requests, "the overhead stands for %s of the requests only: LiteLLM measures it on calls that are not streamed", percent(n/requests))
 			add((overhead.sum+overhead.sumSkipped)/n > secondsAtMost, "the overhead's mean is over a minute: it is taken as milliseconds, though LiteLLM gives seconds")
 		}
-		add(u.resetAt > 0, "counters began again while it was watched: the gateway, or one of its workers, restarted")
+		add(u.resetAt > 0 && !i.takesTurns(), "counters began again while it was watched: the gateway, or one of its workers, restarted")
 		for _, d := range i.deployments {
 			if d.hasState && d.state > 0 {
 				add(true, "litellm_deployment_state never expires: a state other than 0 says that the last call failed, not that calls fail now")

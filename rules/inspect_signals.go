@@ -79,7 +79,7 @@ func (r reading) counter(series, family, unit string, t total, disables string) 
 		r.missing(series, family, disables)
 		return nil
 	}
-	v, _ := r.Total(t)
+	v := r.onPage[pageTotal{r.unit.engine, family}]
 	s := &Signal{Value: &v, Unit: unit, From: r.name(family), Quality: r.trust()}
 	if r.good > 1 && s.Quality != QualitySampled {
 		gained := r.unit.totals[t].sum
@@ -184,6 +184,8 @@ func (i *Inspection) readEngine(u *unit, report *TargetReport) EngineReport {
 func (i *Inspection) cannotHit(r reading, u *unit) {
 	c, requests := i.cacheWatched(u), requestsWatched(u)
 	switch {
+	case i.takesTurns():
+		r.cannot("prefix_cache_hit_ratio", sampledReason)
 	case !c.known:
 		r.cannot("prefix_cache_hit_ratio", c.why)
 	case i.good < 2:

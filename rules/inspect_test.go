@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -310,6 +311,67 @@ func TestInspectMadePages(t *testing.T) {
 				t.Errorf("%v does not say why %s cannot be told", r.Cannot, test.cannot)
 			}
 		})
+	}
+}
+
+// What stands before several engines gives the page of one of them at a time:
+// their counters differ, and none of it is a stall, an idle engine or traffic.
+func TestInspectServersInTurn(t *testing.T) {
+	t.Parallel()
+	const engine = "vllm:prompt_tokens_total{} %d\nvllm:generation_tokens_total{} %[1]d\nvllm:num_preemptions_total{} %[1]d\n" +
+		"vllm:time_to_first_token_seconds_count{} %[1]d\nvllm:num_requests_running{} 3\nvllm:num_requests_waiting{} 0\n"
+	for name, start := range map[string]string{
+		"told apart by their start": "process_start_time_seconds %d\n",
+		"told apart by nothing":     "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var pages []string
+			for _, server := range []int{1, 2, 1, 2, 1} {
+				page := fmt.Sprintf(engine, server*1000+len(pages))
+				if start != "" {
+					page += fmt.Sprintf(start, 1795985000+server)
+				}
+				pages = append(pages, madeEngine(page))
+			}
+			r := inspectPages(t, InspectOptions{}, pages...)
+			if b := r.Bottleneck; b.Name != BottleneckUnknown || b.Confidence != "low" || !strings.Contains(b.Summary, "one of several servers'") {
+				t.Errorf("%+v", b)
+			}
+			s := r.Engines[0].Signals.PromptTokens
+			if value(t, s) != 1004 || s.Quality != QualitySampled || s.Watched != nil || r.Watched.Requests != 0 {
+				t.Errorf("prompt tokens %+v of %.0f requests", s, r.Watched.Requests)
+			}
+			if cannotTell(r, "prefix_cache_hit_ratio") != sampledReason {
+				t.Errorf("cannot %v", r.Cannot)
+			}
+			if !says(r.Quirks, "several workers answer") || says(r.Quirks, "began again") {
+				t.Errorf("quirks %q", r.Quirks)
+			}
+		})
+	}
+}
+
+// Two models that say that they are the same engine, as on a page of Ray, do not
+// fill one cache twice.
+func TestInspectTwoModels(t *testing.T) {
+	t.Parallel()
+	r := inspectPages(t, InspectOptions{}, madeEngine("vllm:prompt_tokens_total{} 10",
+		`vllm:kv_cache_usage_perc{engine="0",model_name="a"} 0.3`, `vllm:kv_cache_usage_perc{engine="0",model_name="b"} 0.8`,
+		`vllm:num_requests_running{engine="0",model_name="a"} 3`, `vllm:num_requests_running{engine="0",model_name="b"} 2`))
+	s := r.Engines[0].Signals
+	if usage, running := value(t, s.KVCacheUsage), value(t, s.RequestsRunning); usage != 0.8 || running != 5 {
+		t.Errorf("usage %v, running %v, expected 0.8 and 5", usage, running)
+	}
+}
+
+// A counter's value is that of the last page, whatever was counted before a restart.
+func TestInspectValueAfterRestart(t *testing.T) {
+	t.Parallel()
+	r := inspectPages(t, InspectOptions{}, madeEngine("vllm:prompt_tokens_total{} 90000"), madeEngine("vllm:prompt_tokens_total{} 100"))
+	s := r.Engines[0].Signals.PromptTokens
+	if value(t, s) != 100 || s.Watched == nil || *s.Watched != 100 || s.Quality != QualityReset {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -276,10 +276,14 @@ func (t *target) take(s collector.Sample, p pageContext) (work bool) {
 	switch sl.kind {
 	case slotGauge:
 		g := sl.unit.gauge(gauge(sl.index))
-		if g.page != t.page {
-			g.now, g.page = 0, t.page
+		switch {
+		case g.page != t.page:
+			g.now, g.page = s.Value, t.page
+		case gauge(sl.index) == gaugeUsage: // of two models' caches the fuller one counts: shares do not add up
+			g.now = max(g.now, s.Value)
+		default:
+			g.now += s.Value
 		}
-		g.now += s.Value
 	case slotTotal:
 		t.count(sl, s.Value, p)
 	case slotBucket, slotSum, slotCount:

@@ -87,6 +87,11 @@ type engineWatched struct {
 	// name says which engine of the page it is; empty where there is one.
 	name    string
 	moments []moment
+	// pages counts the good pages of the target; the first may lack the engine.
+	pages int
+	// sampled says that each page is one of several servers': gauges are true of
+	// one of them, and counters say nothing.
+	sampled bool
 	// span is the time between the first page and the last; 0 is unknown.
 	span time.Duration
 	// tokens were prompted or generated; tokensKnown says that the page tells.
@@ -136,14 +141,14 @@ func judgeEngine(w engineWatched) finding {
 		f.name, f.summary, f.evidence = w.judgeQueue()
 	default:
 		f.name, f.summary, f.evidence = w.judgeQuiet()
-		f.few = f.name == BottleneckUnknown && len(w.moments) > 1 && w.requestsKnown
+		f.few = f.name == BottleneckUnknown && w.pages > 1 && w.requestsKnown && !w.sampled
 	}
 	return f
 }
 
 // stalled says that every page showed requests and no token moved between them.
 func (w engineWatched) stalled() bool {
-	if len(w.moments) < 2 || !w.tokensKnown || w.tokens > 0 || w.span > 0 && w.span < stallSpan {
+	if len(w.moments) < 2 || w.sampled || !w.tokensKnown || w.tokens > 0 || w.span > 0 && w.span < stallSpan {
 		return false
 	}
 	return !slices.ContainsFunc(w.moments, func(m moment) bool { return !m.busy() })
@@ -231,7 +236,9 @@ func (w engineWatched) judgeQueue() (name, summary string, evidence []string) {
 func (w engineWatched) judgeWork() (name, summary string) {
 	share, ok := w.prefillShare()
 	switch {
-	case !ok && len(w.moments) < 2:
+	case w.sampled:
+		return BottleneckUnknown, "requests wait, and what for cannot be told: " + severalServers
+	case !ok && w.pages < 2:
 		return BottleneckUnknown, "requests wait, but one page does not tell for what: watch longer, or give a second page"
 	case !ok:
 		return BottleneckUnknown, "requests wait, and what for cannot be told: no request finished, or the page lacks the latency histograms; watch longer"
@@ -279,6 +286,9 @@ func (w engineWatched) slotsFull(queued []moment) bool {
 	return top > 0 && n >= flatScrapes && float64(n) >= flatShare*float64(len(queued))
 }
 
+// severalServers says why nothing can be rated where a balancer stands in front.
+const severalServers = "each page is one of several servers', so that nothing can be rated: look at each of them by itself, not at what stands before them"
+
 // judgeQuiet judges an engine at which nobody waits.
 func (w engineWatched) judgeQuiet() (name, summary string, evidence []string) {
 	loss, missing := w.cacheLoss()
@@ -290,7 +300,9 @@ func (w engineWatched) judgeQuiet() (name, summary string, evidence []string) {
 		return BottleneckKV, "requests were preempted for want of KV cache: add replicas or KV memory, or send fewer or shorter requests", evidence
 	case most(w.moments, full):
 		return BottleneckKV, "the KV cache is nearly full, and nothing waits yet", evidence
-	case len(w.moments) < 2:
+	case w.sampled:
+		return BottleneckUnknown, severalServers, evidence
+	case w.pages < 2:
 		return BottleneckUnknown, "one page tells what is, not what goes on: watch a live server, or give a second page", evidence
 	case !w.requestsKnown:
 		return BottleneckUnknown, "the page does not tell requests or tokens, so that nothing can be judged", evidence
@@ -338,7 +350,7 @@ func (w engineWatched) describe() []string {
 	if len(w.moments) > 0 {
 		all = append(all, w.describeLoad())
 	}
-	if len(w.moments) > 1 && w.requestsKnown {
+	if w.pages > 1 && w.requestsKnown && !w.sampled {
 		all = append(all, fmt.Sprintf("%.0f requests got a first token, %.0f tokens were prompted or generated over %s", w.requests, w.tokens, w.over()))
 	}
 	return all
@@ -347,11 +359,14 @@ func (w engineWatched) describe() []string {
 // describeLoad tells running, waiting and usage, as they were at most, and
 // preemptions.
 func (w engineWatched) describeLoad() string {
-	return fmt.Sprintf("at most %s running, %s waiting, KV usage %s, %s",
+	text := fmt.Sprintf("at most %s running, %s waiting, KV usage %s",
 		told(peak(w.moments, func(m moment) float64 { return m.running }), amount),
 		told(peak(w.moments, func(m moment) float64 { return m.waiting }), amount),
-		told(peak(w.moments, func(m moment) float64 { return m.usage }), percent),
-		plural(int(w.preemptions), "preemption"))
+		told(peak(w.moments, func(m moment) float64 { return m.usage }), percent))
+	if w.pages > 1 && !w.sampled {
+		text += ", " + plural(int(w.preemptions), "preemption")
+	}
+	return text
 }
 
 // told writes a value that may be unknown.

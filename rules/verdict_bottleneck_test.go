@@ -23,7 +23,7 @@ func load(running, waiting, usage float64) moment {
 // watchedOf is an engine that served that many requests without a fault.
 func watchedOf(requests float64, moments []moment) engineWatched {
 	return engineWatched{
-		moments: moments, span: 8 * time.Second, tokens: 1000*requests + 1, tokensKnown: true,
+		moments: moments, pages: len(moments), span: 8 * time.Second, tokens: 1000*requests + 1, tokensKnown: true,
 		requests: requests, requestsKnown: true, prefill: math.NaN(), decode: math.NaN(), capacity: 100_000,
 		cache: cacheWatched{known: true, missed: 100 * requests, prompted: 1000 * requests, lifeMissed: 1e5, lifePrompted: 1e6},
 	}
@@ -33,6 +33,9 @@ func (w engineWatched) with(change func(*engineWatched)) engineWatched {
 	change(&w)
 	return w
 }
+
+// inTurn makes the pages those of several servers, whose counters say nothing.
+func inTurn(w *engineWatched) { w.sampled, w.tokens, w.tokensKnown = true, 0, false }
 
 func missing(share float64) func(*engineWatched) {
 	return func(w *engineWatched) { w.cache.missed = share * w.cache.prompted }
@@ -59,7 +62,7 @@ func TestVerdictOnEngine(t *testing.T) {
 		"only busy": {watched: watchedOf(0, quiet).with(func(w *engineWatched) { w.tokens = 12 }), want: BottleneckUnknown},
 		// Multiprocess pages have no gauges before the first request.
 		"idle without gauges":  {watched: watchedOf(0, pagesOf(2, unknownGauges)).with(func(w *engineWatched) { w.tokens = 0 }), want: BottleneckNone},
-		"nothing can be read":  {watched: engineWatched{moments: pagesOf(9, unknownGauges), span: 8 * time.Second, prefill: math.NaN()}, want: BottleneckUnknown},
+		"nothing can be read":  {watched: engineWatched{moments: pagesOf(9, unknownGauges), pages: 9, span: 8 * time.Second, prefill: math.NaN()}, want: BottleneckUnknown},
 		"cache cannot be read": {watched: watchedOf(50, quiet).with(func(w *engineWatched) { w.cache = cacheWatched{} }), want: BottleneckNone, first: "at most 2 running"},
 
 		"stalled": {watched: watchedOf(0, pagesOf(9, load(3, 0, 0.4))).with(func(w *engineWatched) { w.tokens = 0 }), want: BottleneckStalled, first: "0 tokens"},
@@ -94,6 +97,14 @@ func TestVerdictOnEngine(t *testing.T) {
 		"waiting without reasons": {
 			watched: watchedOf(50, pagesOf(9, moment{running: 4, waiting: 3, capacity: math.NaN(), usage: 0.95})), want: BottleneckKV, first: "requests waited",
 		},
+
+		// Its first page came after the target's, as with lazily made series.
+		"an engine that began while it was watched": {watched: watchedOf(6, pagesOf(1, load(1, 0, 0.1))).with(func(w *engineWatched) { w.pages = 2 }), want: BottleneckNone},
+
+		"servers in turn":           {watched: watchedOf(0, pagesOf(9, load(3, 0, 0.4))).with(inTurn), want: BottleneckUnknown, first: "at most 3 running, 0 waiting, KV usage 40%"},
+		"idle servers in turn":      {watched: watchedOf(0, pagesOf(9, load(0, 0, 0))).with(inTurn), want: BottleneckUnknown},
+		"servers in turn, all full": {watched: watchedOf(0, pagesOf(9, load(3, 2, 0.95))).with(inTurn), want: BottleneckKV},
+		"servers in turn, a queue":  {watched: watchedOf(0, queue).with(inTurn), want: BottleneckUnknown},
 
 		"prefix cache by itself":          {watched: watchedOf(50, quiet).with(missing(0.51)), want: BottleneckPrefixCache},
 		"prefix cache against lifetime":   {watched: watchedOf(50, quiet).with(missing(0.21)), want: BottleneckPrefixCache, first: "prefix cache missed 21% of 50000 prompt tokens (50 requests), against 10%"},
