@@ -2,6 +2,7 @@ package collector
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/discovery/file"
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 func ignore(context.Context, *Round) {}
@@ -141,6 +143,27 @@ func TestNextScrape(t *testing.T) {
 	for _, tt := range tests {
 		if got := nextScrape(base.Add(tt.now), 15*time.Second, tt.offset); !got.Equal(base.Add(tt.want)) {
 			t.Errorf("after %s with offset %s: %s, want %s", tt.now, tt.offset, got.Sub(base), tt.want)
+		}
+	}
+}
+
+func TestOffset(t *testing.T) {
+	t.Parallel()
+	places := map[time.Duration]int{}
+	for i := range 1000 {
+		s := &targetScraper{found: found{interval: 15 * time.Second, target: Target{Labels: labels.FromStrings(model.JobLabel, "vllm", model.InstanceLabel, fmt.Sprintf("10.0.0.%d:8000", i))}}}
+		place := s.offset()
+		if place != s.offset() || place < 0 || place >= s.found.interval || place%grid != 0 {
+			t.Fatalf("target %d is scraped at %s", i, place)
+		}
+		places[place]++
+	}
+	if len(places) != int(15*time.Second/grid) {
+		t.Errorf("1 000 targets are spread over %d places only", len(places))
+	}
+	for place, n := range places {
+		if n > 35 { // 17 on average
+			t.Errorf("%d targets are scraped at %s", n, place)
 		}
 	}
 }
