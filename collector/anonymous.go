@@ -17,7 +17,7 @@ const maxHashed = 1 << 20
 // of its owner's choice, so a list of what is personal would never be whole.
 var technicalLabels = []string{ //nolint:gochecknoglobals // a constant
 	"le", "quantile", "pid", "version", "implementation", "major", "minor", "patchlevel", "generation", "method", "status", "handler",
-	"route", "api_provider", "litellm_model_name", "fallback_model", "exception_class", "callback_name", "token_type", "position",
+	"api_provider", "litellm_model_name", "fallback_model", "exception_class", "callback_name", "token_type", "position",
 	"cache_dtype", "calculate_kv_scales", "cpu_kvcache_space_bytes", "cpu_offload_gb", "gpu_memory_utilization", "is_attention_free",
 	"mamba_block_size", "mamba_cache_dtype", "mamba_ssm_cache_dtype", "num_cpu_blocks", "num_gpu_blocks_override", "num_cpu_blocks_override",
 	"prefix_caching_hash_algo", "sliding_window", "swap_space", "swap_space_bytes", "kv_sharing_fast_prefill", "kv_cache_memory_bytes",
@@ -62,7 +62,7 @@ func newAnonymiser() *anonymiser {
 }
 
 // page appends the rewritten page to out. Lines that cannot be read, comments
-// other than the format's own and exemplars are left out.
+// other than the format's own or with something personal, and exemplars are left out.
 func (a *anonymiser) page(out, page []byte) []byte {
 	for line := range bytes.Lines(page) {
 		line = trimLine(bytes.TrimSuffix(line, []byte("\n")))
@@ -72,7 +72,7 @@ func (a *anonymiser) page(out, page []byte) []byte {
 		begin := len(out)
 		var ok bool
 		if line[0] == '#' {
-			if ok = ofTheFormat(line); ok {
+			if ok = ofTheFormat(line) && !a.isPersonal(line); ok {
 				out = append(out, line...)
 			}
 		} else {

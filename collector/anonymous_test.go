@@ -35,6 +35,8 @@ func TestAnonymousPage(t *testing.T) {
 		{"a time stays", `m 3 1700000000000`, `m 3 1700000000000`, 0},
 		{"escapes", `m{user="a\"} 9",engine="0"} 1`, `m{user="H",engine="0"} 1`, 1},
 		{"comments of the format", "# HELP m Help.\n# TYPE m counter\n# asked by anna\nm 1\n# EOF", "# HELP m Help.\n# TYPE m counter\nm 1\n# EOF", 0},
+		{"a comment of the format with a mail address", "# HELP m Ask anna@example.com.\n# TYPE m counter\nm 1", "# TYPE m counter\nm 1", 0},
+		{"a path that a client chose", `m{route="/users/anna"} 1`, `m{route="H"} 1`, 1},
 		{"what cannot be read", "m{user=\"anna\" 1\n<b>anna</b>\nm{user=\"anna\"} one\n{\"m\",user=\"anna\"} 1\nm 1", "m 1", 0},
 	}
 	for _, tt := range tests {

@@ -211,10 +211,11 @@ func readBacklog(body []byte, at time.Time, to *selfTold) error {
 // loseBacklog takes the backlog back: what was true a minute ago is not told as of now.
 func loseBacklog(to *selfTold) { to.backlog = nil }
 
-// askDetails asks for what is due after a good page, and returns what was known
-// before: an answer belongs to the next page, however soon it comes.
+// askDetails asks for what is due after a page of a server that answers, and
+// returns what was known before: an answer belongs to the next page, however soon
+// it comes.
 func (s *targetScraper) askDetails(ctx context.Context, round *Round, info pageInfo) (known selfTold) {
-	if round.State != StateUp {
+	if round.State != StateUp && round.State != StateMetricsDisabled {
 		s.away = true
 		return s.details.last()
 	}

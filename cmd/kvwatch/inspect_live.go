@@ -266,6 +266,10 @@ func (l live) inspect(ctx context.Context) ([]inspected, error) {
 			return server.inspect(ctx)
 		}
 	}
+	if silent, ok := l.silent(limited, a); ok {
+		a.prober.Close()
+		a = silent
+	}
 	inspection, err := rules.NewInspection(l.input(), l.options.rules(inspectInterval))
 	if err != nil {
 		return nil, err
@@ -287,6 +291,26 @@ func (l live) inspect(ctx context.Context) ([]inspected, error) {
 	return []inspected{{report, &page}}, nil
 }
 
+// silent sees whether a page that holds nothing known is that of a vLLM server
+// whose metrics are switched off: such a server tells its version all the same.
+func (l live) silent(ctx context.Context, a attempt) (attempt, bool) {
+	if a.round.State != collector.StateNoMetrics {
+		return a, false
+	}
+	c, err := l.scrapeConfig(a.path, a.keyed)
+	if err != nil {
+		return a, false
+	}
+	c.Source = collector.SourceVLLM
+	silent := attempt{path: a.path, keyed: a.keyed}
+	if silent.prober, err = collector.NewProber(c, inspectAgent); err != nil {
+		return a, false
+	}
+	silent.round, silent.info = silent.prober.Scrape(ctx, l.clock.now())
+	silent.prober.Close() // after which the version is there
+	return silent, silent.round.State == collector.StateMetricsDisabled && silent.prober.Version() != ""
+}
+
 func (l live) keyAdvice(a attempt) string {
 	switch o := l.options.http; {
 	case a.keyed:
@@ -296,6 +320,14 @@ func (l live) keyAdvice(a attempt) string {
 	default:
 		return "the server wants a key: give the file that holds it with --bearer-token-file (LiteLLM's /metrics needs one by default), or other credentials with --http.config.file"
 	}
+}
+
+// pauseBefore is how long to wait for the next scrape where the last one took so
+// long and so much is left of the watch: the last scrape ends in time, so that a
+// slow server is read twice as well.
+func pauseBefore(took, left time.Duration) time.Duration {
+	pause := min(max(inspectInterval, inspectShare*took), left)
+	return max(min(pause, left+inspectGrace-took*5/4), 0)
 }
 
 // watch scrapes until the watch is over, or nothing is to be expected.
@@ -310,12 +342,11 @@ func (l live) watch(ctx context.Context, a attempt, to *rules.Inspection, until 
 		if hopeless(round.State) || !read && failures >= deadTries {
 			return
 		}
-		pause := max(inspectInterval, inspectShare*round.Duration)
 		left := until.Sub(l.clock.now())
 		if left <= 0 {
 			return
 		}
-		l.clock.wait(ctx, min(pause, left))
+		l.clock.wait(ctx, pauseBefore(round.Duration, left))
 		if ctx.Err() != nil {
 			return
 		}

@@ -54,13 +54,12 @@ func (r recorded) inspect(context.Context) ([]inspected, error) {
 	}
 	byFolder := map[string][]collector.Page{}
 	for p := range rec.Pages() {
-		if !p.Time.After(to) {
-			byFolder[p.Folder] = append(byFolder[p.Folder], p)
-		}
+		byFolder[p.Folder] = append(byFolder[p.Folder], p)
 	}
+	when, failed := func(p collector.Page) time.Time { return p.Time }, func(p collector.Page) bool { return p.Down }
 	var all []inspected
 	for i, folder := range rec.Folders() {
-		report, err := r.target(rec.Targets()[i], watchedPages(byFolder[folder], from))
+		report, err := r.target(rec.Targets()[i], watchedPages(byFolder[folder], when, failed, from, to))
 		if err != nil {
 			return all, err
 		}
@@ -79,18 +78,35 @@ func (o inspectOptions) window(at, last time.Time) (from, to time.Time) {
 	return at, at.Add(o.watch)
 }
 
-// watchedPages are the pages since from, and the one before them that says from
-// what they count. Where the recording is slower than the watch, the last two.
-func watchedPages(pages []collector.Page, from time.Time) []collector.Page {
-	i := len(pages)
-	for i > 0 && !pages[i-1].Time.Before(from) {
-		i--
+// watchedPages are the pages of a watch, and the one before them that says from
+// what they count. Where the pages lie further apart than the watch is long, the
+// next one ends it; where there is none any more, they are the last two. when
+// and failed tell what a page is.
+func watchedPages[P any](pages []P, when func(P) time.Time, failed func(P) bool, from, to time.Time) []P {
+	first := slices.IndexFunc(pages, func(p P) bool { return !when(p).Before(from) })
+	end := slices.IndexFunc(pages, func(p P) bool { return when(p).After(to) })
+	if first < 0 {
+		first, end = max(len(pages)-1, 0), len(pages)
 	}
-	i = min(i, max(len(pages)-1, 0))
-	if i > 0 && !pages[i-1].Down && pages[i].Time.Sub(pages[i-1].Time) <= baselineAge {
-		i--
+	if end < 0 {
+		end = len(pages)
 	}
-	return pages[i:]
+	near := func(i int) bool {
+		return i > 0 && i < len(pages) && when(pages[i]).Sub(when(pages[i-1])) <= baselineAge
+	}
+	counts := near(first) && !failed(pages[first-1])
+	begin := first
+	if counts && !when(pages[first]).Equal(from) {
+		begin--
+	}
+	switch {
+	case end-begin >= 2:
+	case near(end):
+		end++
+	case counts:
+		begin = first - 1
+	}
+	return pages[begin:end]
 }
 
 func (r recorded) target(t *collector.Target, pages []collector.Page) (rules.TargetReport, error) {
@@ -167,9 +183,6 @@ func (o inspectOptions) saved(files []string, at time.Time) ([]subject, []error)
 			errs = append(errs, inputError{file, err})
 			continue
 		}
-		if from, to := o.window(at, at); !at.IsZero() && (page.time.Before(from.Add(-baselineAge)) || page.time.After(to)) {
-			continue
-		}
 		i := slices.IndexFunc(groups, func(g saved) bool { return g.takes(page) })
 		if i < 0 {
 			groups = append(groups, saved{options: o, pages: []savedPage{page}})
@@ -180,12 +193,25 @@ func (o inspectOptions) saved(files []string, at time.Time) ([]subject, []error)
 	var all []subject
 	for _, g := range groups {
 		g.timed = g.order()
+		if !at.IsZero() {
+			if g.pages = g.watched(o.window(at, at)); len(g.pages) == 0 {
+				continue
+			}
+		}
 		all = append(all, g)
 	}
-	if len(files) > 0 && len(groups) == 0 && len(errs) == 0 {
+	if len(files) > 0 && len(all) == 0 && len(errs) == 0 {
 		errs = append(errs, fmt.Errorf("none of the %d saved pages was made in the time to watch after --at", len(files)))
 	}
 	return all, errs
+}
+
+// watched are the pages of a watch, none where none was made then.
+func (s saved) watched(from, to time.Time) []savedPage {
+	if s.pages[0].time.After(to) || s.pages[len(s.pages)-1].time.Before(from.Add(-baselineAge)) {
+		return nil
+	}
+	return watchedPages(s.pages, func(p savedPage) time.Time { return p.time }, func(savedPage) bool { return false }, from, to)
 }
 
 // takes says whether a page is of the same target as those before it.

@@ -159,6 +159,63 @@ func TestInspectRecording(t *testing.T) {
 	}
 }
 
+// A slow server's second page ends with the watch, and is not cut off by it.
+func TestPauseBefore(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ took, left, want time.Duration }{
+		"a fast page":                      {20 * time.Millisecond, 7 * time.Second, time.Second},
+		"the last of fast pages":           {20 * time.Millisecond, 300 * time.Millisecond, 300 * time.Millisecond},
+		"a page takes a quarter of a time": {time.Second, 50 * time.Second, 4 * time.Second},
+		"the second page must end in time": {3 * time.Second, 5 * time.Second, 2750 * time.Millisecond},
+		"there is no time to wait":         {4500 * time.Millisecond, 3500 * time.Millisecond, 0},
+	} {
+		if got := pauseBefore(test.took, test.left); got != test.want {
+			t.Errorf("%s: %s, expected %s", name, got, test.want)
+		}
+	}
+}
+
+func TestWatchedPages(t *testing.T) {
+	t.Parallel()
+	start := time.UnixMilli(1796000000000)
+	at := func(seconds ...int) []time.Time {
+		var all []time.Time
+		for _, s := range seconds {
+			all = append(all, start.Add(time.Duration(s)*time.Second))
+		}
+		return all
+	}
+	slow := []int{0, 15, 30, 45, 200}
+	for name, test := range map[string]struct {
+		pages    []int
+		failed   int // the second of the page that failed
+		from, to int
+		want     []int
+	}{
+		"those of the watch, and the one before": {pages: []int{0, 5, 10, 15, 20, 25}, from: 7, to: 20, want: []int{5, 10, 15, 20}},
+		"it begins with a page":                  {pages: []int{0, 5, 10, 15, 20, 25}, from: 10, to: 20, want: []int{10, 15, 20}},
+		"a failure is no beginning":              {pages: []int{0, 5, 10, 15, 20, 25}, failed: 5, from: 7, to: 20, want: []int{10, 15, 20}},
+		"pages further apart than it is long":    {pages: slow, from: 30, to: 38, want: []int{30, 45}},
+		"none in it":                             {pages: slow, from: 20, to: 28, want: []int{15, 30}},
+		"one in it":                              {pages: slow, from: 28, to: 36, want: []int{15, 30}},
+		"before the first":                       {pages: slow, from: -2, to: 6, want: []int{0, 15}},
+		"over before the first":                  {pages: slow, from: -20, to: -12},
+		"within a gap":                           {pages: slow, from: 100, to: 108},
+		"the last":                               {pages: slow[:4], from: 37, to: 45, want: []int{30, 45}},
+		"it begins with the last":                {pages: slow[:4], from: 45, to: 53, want: []int{30, 45}},
+		"ended before":                           {pages: slow[:4], from: 300, to: 308, want: []int{30, 45}},
+		"one page":                               {pages: slow[:1], from: 0, to: 8, want: []int{0}},
+		"none":                                   {from: 0, to: 8},
+	} {
+		pages := at(test.pages...)
+		failed := func(p time.Time) bool { return test.failed > 0 && p.Equal(at(test.failed)[0]) }
+		got := watchedPages(pages, func(p time.Time) time.Time { return p }, failed, at(test.from)[0], at(test.to)[0])
+		if want := at(test.want...); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, expected %v", name, got, want)
+		}
+	}
+}
+
 func decodeInspect(t *testing.T, text []byte) inspectOutput {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -318,7 +375,17 @@ func TestInspectFindsThePage(t *testing.T) {
 		"it gets the key":          {handler: pageAt("/metrics", "sk-1234", litellmPage), keyFile: keyFile, state: collector.StateUp},
 		"it gets the wrong key":    {handler: pageAt("/metrics", "sk-5678", litellmPage), keyFile: keyFile, state: collector.StateUnauthorised, says: "refuses the key"},
 		"metrics are switched off": {handler: pageAt("/metrics", "", "# TYPE http_requests_total counter\nhttp_requests_total 3\nprocess_start_time_seconds 1\n"), state: collector.StateNoMetrics, says: "no_metrics: "},
-		"it is full":               {handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }), state: collector.StateOverloaded, says: "overloaded: "},
+		"a vLLM server's are switched off": {handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/metrics":
+				fmt.Fprint(w, "# TYPE http_requests_total counter\nhttp_requests_total 3\nprocess_start_time_seconds 1\n")
+			case "/version":
+				fmt.Fprint(w, `{"version":"0.32.0"}`)
+			default:
+				http.NotFound(w, r)
+			}
+		}), state: collector.StateMetricsDisabled, says: "--disable-log-stats"},
+		"it is full": {handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }), state: collector.StateOverloaded, says: "overloaded: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
