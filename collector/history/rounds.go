@@ -116,6 +116,9 @@ func (s *Store) Span(ctx context.Context) (from, to time.Time, err error) {
 
 // matchNames matches any of the names.
 func matchNames(names []string) *labels.Matcher {
+	if len(names) == 1 {
+		return labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, names[0])
+	}
 	return labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, alternatives(names))
 }
 

@@ -27,12 +27,13 @@ func (p Point) IsStale() bool { return value.IsStaleNaN(p.V) }
 
 // Scan reads the raw points of the series that match all matchers, from
 // (inclusive) to to (exclusive), so that neighbouring ranges share no point.
-// Series come in the order of their labels, points in the order of time. Stale
-// markers are left out.
+// The points of a series come in the order of time. Stale markers are left out.
 //
-// The points of a series that has more than 8192 of them come in several calls
-// of fn, one after the other. The slice is reused: it is valid until fn returns.
-// An error of fn ends the scan and is returned as it is.
+// Series come in the order of their labels; those of the histograms that are
+// stored whole come last, one histogram after the other. The points of a series
+// that has more than 8192 of them come in several calls of fn, one after the
+// other, those of a histogram's series in turns. The slice is reused: it is
+// valid until fn returns. An error of fn ends the scan and is returned as it is.
 func (s *Store) Scan(ctx context.Context, from, to time.Time, matchers []*labels.Matcher, fn func(ls labels.Labels, points []Point) error) error {
 	return s.scan(ctx, from, to, matchers, false, fn)
 }
@@ -57,8 +58,11 @@ func (s *Store) scan(ctx context.Context, from, to time.Time, matchers []*labels
 
 // reader reads a part of the history, as it stood when it was opened.
 type reader struct {
-	q   storage.Querier
+	q   *querier
 	buf []Point
+	// These are used again for each histogram.
+	unfolder unfolder
+	blocks   []*block
 }
 
 // open opens the history from (inclusive) to to (exclusive); nil where nothing
@@ -68,7 +72,7 @@ func (s *Store) open(from, to time.Time) (*reader, error) {
 	if maxt < mint {
 		return nil, nil
 	}
-	q, err := s.Queryable().Querier(mint, maxt)
+	q, err := s.querier(mint, maxt)
 	if err != nil {
 		return nil, err
 	}
@@ -78,29 +82,45 @@ func (s *Store) open(from, to time.Time) (*reader, error) {
 func (r *reader) close() error { return r.q.Close() }
 
 // scan is Store.Scan within what the reader has open.
-func (r *reader) scan(ctx context.Context, from, to time.Time, matchers []*labels.Matcher, stale bool, fn func(labels.Labels, []Point) error) (err error) {
+func (r *reader) scan(ctx context.Context, from, to time.Time, matchers []*labels.Matcher, stale bool, fn func(labels.Labels, []Point) error) error {
 	// Without Start and End the hints would override the querier's range.
 	hints := storage.SelectHints{Start: from.UnixMilli(), End: to.UnixMilli() - 1}
-	set := r.q.Select(ctx, true, &hints, matchers...)
+	whole, err := r.wholeHistograms(ctx, &hints, matchers)
+	if err != nil {
+		return scanError(from, to, err)
+	}
+	set := r.q.stored().Select(ctx, true, &hints, matchers...)
 	var it chunkenc.Iterator
 	for set.Next() {
 		series := set.At()
+		if whole.takes(series) {
+			continue
+		}
 		it = series.Iterator(it)
 		if r.buf, err = scanSeries(ctx, series.Labels(), it, r.buf[:0], stale, fn); err != nil {
 			return err
 		}
 	}
 	if err := set.Err(); err != nil {
-		return fmt.Errorf("history: scan %s to %s: %w", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339), err)
+		return scanError(from, to, err)
+	}
+	for _, h := range whole.inOrder() {
+		if err := r.scanHistogram(ctx, h, stale, fn); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func scanError(from, to time.Time, err error) error {
+	return fmt.Errorf("history: scan %s to %s: %w", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339), err)
 }
 
 // scanSeries hands the points of one series to fn and returns the buffer for the next one.
 func scanSeries(ctx context.Context, ls labels.Labels, it chunkenc.Iterator, buf []Point, stale bool, fn func(labels.Labels, []Point) error) ([]Point, error) {
 	for vt := it.Next(); vt != chunkenc.ValNone; vt = it.Next() {
 		if vt != chunkenc.ValFloat {
-			continue // kvwatch writes floats only
+			continue // a histogram that is stored whole: its classic series are read
 		}
 		t, v := it.At()
 		if !stale && value.IsStaleNaN(v) {
@@ -130,10 +150,20 @@ func scanSeries(ctx context.Context, ls labels.Labels, it chunkenc.Iterator, buf
 }
 
 // Queryable returns the history for Prometheus's query engine. Each querier
-// must be closed; Close of the Store waits for that.
-func (s *Store) Queryable() storage.Queryable { return storage.QueryableFunc(s.querier) }
+// must be closed; Close of the Store waits for that. A histogram that is stored
+// whole is there under its own name, and as the series of its buckets (_bucket),
+// sum and count.
+func (s *Store) Queryable() storage.Queryable {
+	return storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
+		q, err := s.querier(mint, maxt)
+		if err != nil {
+			return nil, err
+		}
+		return q, nil
+	})
+}
 
-func (s *Store) querier(mint, maxt int64) (storage.Querier, error) {
+func (s *Store) querier(mint, maxt int64) (*querier, error) {
 	db, err := s.enter()
 	if err != nil {
 		return nil, err
@@ -148,19 +178,23 @@ func (s *Store) querier(mint, maxt int64) (storage.Querier, error) {
 		s.leave()
 		return nil, fmt.Errorf("history: open a query: %w", err)
 	}
-	return &querier{Querier: q, leave: s.leave}, nil
+	return &querier{classicQuerier: newClassicQuerier(q, mint, maxt), leave: s.leave}, nil
 }
 
 // querier tells the Store when it is closed, once.
 type querier struct {
-	storage.Querier
+	*classicQuerier
 	leave func()
 }
 
+// stored reads what is stored as it is.
+func (q *querier) stored() storage.Querier { return q.Querier }
+
+// Close implements storage.Querier.
 func (q *querier) Close() error {
 	if q.leave == nil {
 		return nil
 	}
 	defer func() { q.leave(); q.leave = nil }()
-	return q.Querier.Close()
+	return q.classicQuerier.Close()
 }
