@@ -28,8 +28,10 @@ import (
 )
 
 // alignWithin is how far a scrape's time may lie beside its schedule and still
-// be written as the scheduled time: even steps take less room in the store.
-const alignWithin = 5 * time.Millisecond
+// be written as the scheduled time: even steps take less room in the store, and
+// a thousandth of the usual interval changes no rate that matters. Those that
+// share a place take their turns within it.
+const alignWithin = 15 * time.Millisecond
 
 // grid is what the targets' places within their interval are a multiple of:
 // those that share one are scraped one right after the other. A process that
@@ -343,20 +345,28 @@ func (c *Collector) begin(f found, j *job, warning string, old *loop) *loop {
 			old = nil
 		}
 	}
-	c.loops.Go(func() {
-		defer close(l.done)
-		defer stop(nil)
-		if after != nil {
-			<-after
-		}
+	start := func() {
 		if old != nil {
 			l.scraper.inherit(old.scraper)
 		}
-		l.scraper.run(ctx, c.crew)
-		if errors.Is(context.Cause(ctx), errRetired) {
-			l.scraper.retire(c.ctx)
-		}
-	})
+		l.scraper.run(ctx, c.crew, func() {
+			if errors.Is(context.Cause(ctx), errRetired) {
+				l.scraper.retire(c.ctx)
+			}
+			stop(nil)
+			close(l.done)
+			c.loops.Done()
+		})
+	}
+	c.loops.Add(1)
+	if after == nil {
+		start()
+		return l
+	}
+	go func() {
+		<-after
+		start()
+	}()
 	return l
 }
 
@@ -414,28 +424,24 @@ func (c *Collector) Ready() bool {
 	return true
 }
 
-// run scrapes on schedule until ctx is done. The schedule depends on the
-// target only: restarts do not move it, and the targets are spread.
-func (s *targetScraper) run(ctx context.Context, crew *crew) {
+// run begins to scrape on schedule, until ctx is done, and then calls ended. The
+// schedule depends on the target only: restarts do not move it, and the targets
+// are spread.
+func (s *targetScraper) run(ctx context.Context, crew *crew, ended func()) {
 	offset := s.offset()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	defer s.details.wait()
-	defer s.twins.forget(s)
-	for {
-		due := nextScrape(time.Now(), s.found.interval, offset)
-		timer.Reset(time.Until(due))
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	due := func() time.Time { return nextScrape(time.Now(), s.found.interval, offset) }
+	scrape := func(due time.Time) {
 		now := time.Now()
 		if d := now.Sub(due); d > -alignWithin && d < alignWithin {
 			now = due
 		}
-		crew.do(ctx, func() { s.scrape(ctx, now) })
+		s.scrape(ctx, now)
 	}
+	crew.repeat(ctx, due, scrape, func() {
+		s.twins.forget(s)
+		s.details.wait()
+		ended()
+	})
 }
 
 // offset is the target's place within its interval, on the grid.

@@ -18,19 +18,13 @@ type crew struct {
 
 func newCrew() *crew { return &crew{jobs: make(chan func())} }
 
-// do has a worker do the job and waits until it is done.
+// do has a worker do the job; where none rests the caller becomes one.
 func (c *crew) do(ctx context.Context, job func()) {
-	done := make(chan struct{})
-	run := func() {
-		defer close(done)
-		job()
-	}
 	select {
-	case c.jobs <- run: // one rests
+	case c.jobs <- job:
 	default:
-		go c.work(ctx, run)
+		c.work(ctx, job)
 	}
-	<-done
 }
 
 // work does the job, and then others until none comes for a while.
@@ -48,4 +42,39 @@ func (c *crew) work(ctx context.Context, job func()) {
 			return
 		}
 	}
+}
+
+// repeat has the job done whenever it is due, until ctx is done; then it calls
+// ended, once, when no job is under way any more. due gives the time of the next
+// one, the job is given it. Between two jobs there is but a timer: no goroutine
+// waits.
+func (c *crew) repeat(ctx context.Context, due func() time.Time, job func(due time.Time), ended func()) {
+	var at time.Time
+	var timer *time.Timer
+	// When ctx is done the timer is stopped either by what follows that or by who
+	// sets it, or it has fired: each of the three ends this, and only one happens.
+	next := func() {
+		at = due()
+		timer.Reset(time.Until(at))
+		if ctx.Err() != nil && timer.Stop() {
+			ended()
+		}
+	}
+	timer = time.AfterFunc(time.Hour, func() {
+		c.do(ctx, func() {
+			if ctx.Err() != nil {
+				ended()
+				return
+			}
+			job(at)
+			next()
+		})
+	})
+	timer.Stop()
+	context.AfterFunc(ctx, func() {
+		if timer.Stop() {
+			ended()
+		}
+	})
+	next()
 }
