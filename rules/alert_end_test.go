@@ -17,7 +17,8 @@ func (f *fleet) scrape(of func(i int, p *page) collector.Round) {
 	for i, p := range f.pages {
 		r := of(i, p)
 		if f.store != nil {
-			if err := f.store.Append(f.t.Context(), r.Time, r.Samples, r.Stale); err != nil {
+			stored := p.inParts(r)
+			if err := f.store.Append(f.t.Context(), stored.Time, stored.Samples, stored.Stale); err != nil {
 				f.t.Fatal(err)
 			}
 		}

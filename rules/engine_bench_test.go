@@ -14,9 +14,14 @@ import (
 type benchFleet struct {
 	engine *Engine
 	rounds []collector.Round
-	// gains is what each sample of a page has more than on the page before.
-	gains []float64
-	now   time.Time
+	gains  gains
+	now    time.Time
+}
+
+// gains is what each value of a page has more than on the page before.
+type gains struct {
+	samples    []float64
+	histograms []collector.Histogram
 }
 
 func newBenchFleet(tb testing.TB, n int) *benchFleet {
@@ -33,25 +38,43 @@ func newBenchFleet(tb testing.TB, n int) *benchFleet {
 			p.gauges(8, 0, 0.4)
 		}
 		f.rounds = append(f.rounds, p.round(f.now))
-		if f.gains == nil {
-			f.gains = gains(p)
+		if i == 0 {
+			f.gains = gainsOf(p)
 		}
 	}
 	return f
 }
 
-// gains is what three calls on a warm cache add to the samples of a page.
-func gains(p *page) []float64 {
-	before := slices.Clone(p.round(time.Time{}).Samples)
+// gainsOf is what three calls on a warm cache add to a page.
+func gainsOf(p *page) gains {
+	before := clonePage(p.round(time.Time{}))
 	p.serve(3, 30_000, 3_000, 100)
 	p.observe(collector.VLLMTPOT, timeBounds, 0.03, 3)
 	p.observe(collector.VLLMQueueTime, timeBounds, 0.01, 3)
 	p.observe(collector.VLLME2E, timeBounds, 4, 3)
-	var more []float64
-	for i, s := range p.round(time.Time{}).Samples {
-		more = append(more, s.Value-before[i].Value)
+	after := clonePage(p.round(time.Time{}))
+	g := gains{histograms: after.Histograms}
+	for i, s := range after.Samples {
+		g.samples = append(g.samples, s.Value-before.Samples[i].Value)
 	}
-	return more
+	for i, h := range before.Histograms {
+		more := &g.histograms[i]
+		for j, v := range h.Buckets {
+			more.Buckets[j] -= v
+		}
+		more.Sum -= h.Sum
+		more.Count -= h.Count
+	}
+	return g
+}
+
+// clonePage keeps a round, of which the slices are used again.
+func clonePage(r collector.Round) collector.Round {
+	r.Samples, r.Histograms = slices.Clone(r.Samples), slices.Clone(r.Histograms)
+	for i := range r.Histograms {
+		r.Histograms[i].Buckets = slices.Clone(r.Histograms[i].Buckets)
+	}
+	return r
 }
 
 // scrape gives every engine one more page, on which every counter grew.
@@ -66,7 +89,15 @@ func (f *benchFleet) scrape() {
 func (f *benchFleet) grow(r *collector.Round) {
 	r.Time = f.now
 	for j := range r.Samples {
-		r.Samples[j].Value += f.gains[j]
+		r.Samples[j].Value += f.gains.samples[j]
+	}
+	for j := range r.Histograms {
+		h, more := &r.Histograms[j], &f.gains.histograms[j]
+		for k := range h.Buckets {
+			h.Buckets[k] += more.Buckets[k]
+		}
+		h.Sum += more.Sum
+		h.Count += more.Count
 	}
 }
 
@@ -85,17 +116,42 @@ func (f *benchFleet) observe() {
 	}
 }
 
+// BenchmarkObserve takes one page of 40 samples and 9 histograms of 23 buckets,
+// whole and in parts.
 func BenchmarkObserve(b *testing.B) {
-	f := newBenchFleet(b, 1)
-	for range 600 { // until the rings have their size
-		f.scrape()
-		f.observe()
+	for name, round := range map[string]func(*page, time.Time) collector.Round{"whole": (*page).round, "parts": (*page).parts} {
+		b.Run(name, func(b *testing.B) {
+			e, err := New(Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			r := round(newBenchPage(), testStart)
+			observe := func() {
+				r.Time = r.Time.Add(step)
+				e.Observe(&r)
+			}
+			for range 600 { // until the rings have their size
+				observe()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				observe()
+			}
+		})
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		f.rounds[0].Time = f.rounds[0].Time.Add(15 * time.Second)
-		f.engine.Observe(&f.rounds[0])
+}
+
+// newBenchPage is a page with what is wanted of a real one.
+func newBenchPage() *page {
+	p := newPage("vllm", "e:8000", "m")
+	p.fill()
+	for _, name := range []string{collector.VLLMGenerationHist, collector.VLLMIdleBeforeEvict} {
+		p.observe(name, timeBounds, 1, 10)
 	}
+	for i := 0; len(p.round(testStart).Samples) < 40; i++ {
+		p.set(1, collector.VLLMRequestSuccess, "finished_reason", fmt.Sprint(i))
+	}
+	return p
 }
 
 // BenchmarkEval1000Engines is a tick of a fleet that is scraped every 15 s and

@@ -190,38 +190,45 @@ const (
 // histOf is the histogram and the part of it that a series is, by its name.
 func histOf(name string) (h hist, part string, ok bool) {
 	for _, part := range []string{partBucket, partSum, partCount} {
-		base, found := strings.CutSuffix(name, part)
-		if !found {
-			continue
-		}
-		switch base {
-		case collector.VLLMPromptHist:
-			return histPrompt, part, true
-		case collector.VLLMComputedHist:
-			return histComputed, part, true
-		case collector.VLLMGenerationHist:
-			return histGenerated, part, true
-		case collector.VLLMTTFT:
-			return histTTFT, part, true
-		case collector.VLLMITL:
-			return histITL, part, true
-		case collector.VLLMTPOT:
-			return histTPOT, part, true
-		case collector.VLLMPrefillTime:
-			return histPrefill, part, true
-		case collector.VLLMQueueTime:
-			return histQueueTime, part, true
-		case collector.LiteLLMOverhead:
-			return histOverhead, part, true
-		case collector.LiteLLMRedisLatency:
-			return histRedis, part, true
-		case collector.LiteLLMPostgresLatency:
-			return histPostgres, part, true
-		case collector.LiteLLMTotalLatency:
-			return histTotalLatency, part, true
-		case collector.LiteLLMAPILatency:
-			return histAPILatency, part, true
+		if base, found := strings.CutSuffix(name, part); found {
+			if h, ok := histNamed(base); ok {
+				return h, part, true
+			}
 		}
 	}
 	return 0, "", false
+}
+
+// histNamed is the histogram with a name.
+func histNamed(name string) (hist, bool) {
+	switch name {
+	case collector.VLLMPromptHist:
+		return histPrompt, true
+	case collector.VLLMComputedHist:
+		return histComputed, true
+	case collector.VLLMGenerationHist:
+		return histGenerated, true
+	case collector.VLLMTTFT:
+		return histTTFT, true
+	case collector.VLLMITL:
+		return histITL, true
+	case collector.VLLMTPOT:
+		return histTPOT, true
+	case collector.VLLMPrefillTime:
+		return histPrefill, true
+	case collector.VLLMQueueTime:
+		return histQueueTime, true
+	case collector.LiteLLMOverhead:
+		return histOverhead, true
+	case collector.LiteLLMRedisLatency:
+		return histRedis, true
+	case collector.LiteLLMPostgresLatency:
+		return histPostgres, true
+	case collector.LiteLLMTotalLatency:
+		return histTotalLatency, true
+	case collector.LiteLLMAPILatency:
+		return histAPILatency, true
+	default:
+		return 0, false
+	}
 }

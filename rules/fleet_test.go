@@ -96,7 +96,8 @@ func (f *fleet) run(d time.Duration) {
 				r = p.down(f.now)
 			}
 			if f.store != nil {
-				if err := f.store.Append(f.t.Context(), r.Time, r.Samples, r.Stale); err != nil {
+				stored := p.inParts(r)
+				if err := f.store.Append(f.t.Context(), stored.Time, stored.Samples, stored.Stale); err != nil {
 					f.t.Fatal(err)
 				}
 			}

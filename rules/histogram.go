@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"kvwatch/collector"
 )
 
 // histogram is one family of one unit: what its series gained since the first
@@ -81,6 +83,10 @@ type histChild struct {
 	last, now histValues
 	at        int64
 	page      int
+	// bounds are those of the last page that had it whole, places the family's
+	// buckets that they are.
+	bounds []float64
+	places []int32
 }
 
 type histValues struct {
@@ -98,6 +104,34 @@ func (c *histChild) room(i int) {
 	for len(c.now.buckets) <= i {
 		c.now.buckets = append(c.now.buckets, 0)
 		c.last.buckets = append(c.last.buckets, before)
+	}
+}
+
+// fit finds the places of a page's bounds, once while they stay the same slice.
+func (c *histChild) fit(h hist, bounds []float64) {
+	if len(bounds) == len(c.bounds) && (len(bounds) == 0 || &bounds[0] == &c.bounds[0]) {
+		return
+	}
+	c.bounds, c.places = bounds, c.places[:0]
+	for _, le := range bounds {
+		i := c.unit.bucket(h, le)
+		c.room(i)
+		c.places = append(c.places, int32(i))
+	}
+}
+
+// read takes the values of a page that has the histogram whole.
+func (c *histChild) read(h *collector.Histogram) {
+	for i, v := range h.Buckets {
+		if finite(v) {
+			c.now.buckets[c.places[i]] = v
+		}
+	}
+	if finite(h.Sum) {
+		c.now.sum = h.Sum
+	}
+	if finite(h.Count) {
+		c.now.count = h.Count
 	}
 }
 

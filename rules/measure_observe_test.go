@@ -39,7 +39,8 @@ func TestMeasurerObserves(t *testing.T) {
 			if i == 1 && f.now.Sub(begin) > 10*time.Minute && f.now.Sub(begin) <= 20*time.Minute {
 				r = p.down(f.now)
 			}
-			if err := store.Append(t.Context(), r.Time, r.Samples, r.Stale); err != nil {
+			stored := p.inParts(r)
+			if err := store.Append(t.Context(), stored.Time, stored.Samples, stored.Stale); err != nil {
 				t.Fatal(err)
 			}
 			m.Observe(&r)

@@ -21,9 +21,10 @@ type page struct {
 	order  []*collector.Series
 	values map[*collector.Series]float64
 	// hists holds the series of a histogram: buckets, sum, count.
-	hists map[string][]*collector.Series
-	buf   []collector.Sample
-	up    *collector.Series
+	hists  map[string][]*collector.Series
+	buf    []collector.Sample
+	wholes *wholes
+	up     *collector.Series
 }
 
 func newPage(job, instance, modelName string) *page {
@@ -31,6 +32,7 @@ func newPage(job, instance, modelName string) *page {
 	p := &page{
 		target: &collector.Target{Labels: b, Source: collector.SourceVLLM},
 		series: map[string]*collector.Series{}, values: map[*collector.Series]float64{}, hists: map[string][]*collector.Series{},
+		wholes: newWholes(),
 	}
 	p.up = &collector.Series{Labels: labels.FromStrings(model.MetricNameLabel, collector.Up, "job", job, "instance", instance)}
 	p.base = labels.FromStrings("job", job, "instance", instance, "engine", "0", "model_name", modelName)
@@ -88,8 +90,16 @@ func (p *page) observe(name string, bounds []float64, v, n float64) {
 	p.values[h[len(bounds)+2]] += n
 }
 
-// round is a good scrape of the page.
+// round is a good scrape of the page, its histograms whole, as a live one is.
 func (p *page) round(at time.Time) collector.Round {
+	r := p.parts(at)
+	p.wholes.split(r.Samples)
+	r.Samples, r.Histograms = p.wholes.samples, p.wholes.histograms
+	return r
+}
+
+// parts is the same scrape with each series for itself, as history is read.
+func (p *page) parts(at time.Time) collector.Round {
 	p.buf = append(p.buf[:0], collector.Sample{Series: p.up, Value: 1})
 	for _, s := range p.order {
 		p.buf = append(p.buf, collector.Sample{Series: s, Value: p.values[s]})
@@ -99,8 +109,24 @@ func (p *page) round(at time.Time) collector.Round {
 
 // down is a failed scrape: all series are stale.
 func (p *page) down(at time.Time) collector.Round {
+	r := p.partsDown(at)
+	r.Stale = p.wholes.stale(r.Stale)
+	return r
+}
+
+// partsDown is the same with each series for itself.
+func (p *page) partsDown(at time.Time) collector.Round {
 	p.buf = append(p.buf[:0], collector.Sample{Series: p.up})
 	return collector.Round{Target: p.target, Time: at, State: collector.StateDown, Samples: p.buf, Stale: p.order}
+}
+
+// inParts is a round of the page with each series for itself.
+func (p *page) inParts(r collector.Round) collector.Round {
+	if r.State == collector.StateUp {
+		r.Samples, r.Histograms = p.parts(r.Time).Samples, nil
+		return r
+	}
+	return p.partsDown(r.Time)
 }
 
 // restart is a new process: all counters begin at 0.

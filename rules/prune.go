@@ -21,7 +21,12 @@ func (t *target) prune(oldest int64) {
 	maps.DeleteFunc(t.byLabels, func(_ uint64, s *slot) bool { return s.seen < oldest })
 	// Those that no rule reads share a slot; the ones still there find it again.
 	maps.DeleteFunc(t.slots, func(_ *collector.Series, s *slot) bool { return s.seen < oldest || s == t.ignored || s == t.aside })
-	maps.DeleteFunc(t.children, func(_ string, c *histChild) bool { return c.at < oldest })
+	// One that had no number yet has no time, but series that go on.
+	shown := map[*histChild]bool{}
+	for _, s := range t.slots {
+		shown[s.child] = true
+	}
+	maps.DeleteFunc(t.children, func(_ string, c *histChild) bool { return c.at < oldest && !shown[c] })
 	used := map[*served]bool{}
 	for _, s := range t.byLabels {
 		used[s.served] = true

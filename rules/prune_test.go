@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -40,19 +41,55 @@ func TestGoneSeriesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestGoneHistogramsAreForgotten does the same for histograms, on pages that
-// nobody says are stale.
+// TestGoneHistogramsAreForgotten does the same for histograms, whole and in
+// parts, on pages that nobody says are stale.
 func TestGoneHistogramsAreForgotten(t *testing.T) {
 	t.Parallel()
-	f := newFollow()
-	for i := range 1500 {
-		p := newGatewayPage("g:4000")
-		p.set(float64(i), collector.LiteLLMOverhead+partSum, "requested_model", fmt.Sprint("m", i))
-		p.set(float64(i), collector.LiteLLMOverhead+partCount, "requested_model", fmt.Sprint("m", i))
-		f.scrape(p, step)
+	for name, round := range map[string]func(*page, time.Time) collector.Round{"whole": (*page).round, "in parts": (*page).parts} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollow()
+			for i := range 1500 {
+				p := newGatewayPage("g:4000")
+				for _, part := range []string{partBucket, partSum, partCount} {
+					le := ""
+					if part == partBucket {
+						le = "+Inf"
+					}
+					p.set(float64(i), collector.LiteLLMOverhead+part, "requested_model", fmt.Sprint("m", i), "le", le)
+				}
+				f.now = f.now.Add(step)
+				r := round(p, f.now)
+				f.observe(&r)
+			}
+			if len(f.children) > prunedPages || len(f.byLabels) > 3*prunedPages || len(f.slots) > 4*prunedPages {
+				t.Errorf("%d children, %d slots and %d series are kept", len(f.children), len(f.slots), len(f.byLabels))
+			}
+		})
 	}
-	if len(f.children) > prunedPages || len(f.byLabels) > 2*prunedPages || len(f.slots) > 3*prunedPages {
-		t.Errorf("%d children, %d slots and %d series are kept", len(f.children), len(f.slots), len(f.byLabels))
+}
+
+// TestAHistogramWithoutANumberYetIsOne: one that has shown none yet is no other
+// when it does, however long it took.
+func TestAHistogramWithoutANumberYetIsOne(t *testing.T) {
+	t.Parallel()
+	f, p := newFollow(), newGatewayPage("g:4000")
+	bucket := func(le string) *collector.Series { return p.of(collector.LiteLLMOverhead+partBucket, "le", le) }
+	for _, le := range []string{"1", "+Inf"} {
+		p.values[bucket(le)] = math.NaN()
+	}
+	scrape := func() {
+		f.now = f.now.Add(step)
+		r := p.parts(f.now)
+		f.observe(&r)
+	}
+	for range 3 * int(pruneEvery/step) {
+		scrape()
+	}
+	p.values[bucket("1")], p.values[bucket("+Inf")], p.values[bucket("0.5")] = 3, 4, 2
+	scrape()
+	if h := f.units[0].hists[histOverhead]; len(f.children) != 1 || h.count != 4 || h.buckets[0] != 3 || h.buckets[2] != 2 {
+		t.Errorf("%d histograms, %g counted, %v", len(f.children), h.count, h.buckets)
 	}
 }
 

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,7 +100,7 @@ type slot struct {
 	counter counter
 	// seen is the time of the last page that had the series, in Unix milliseconds.
 	seen int64
-	// index is the gauge, total or bucket.
+	// index is the gauge, total, bucket or histogram.
 	index int32
 	kind  slotKind
 	// ok marks LiteLLM's requests that were answered with a 2xx, served counts
@@ -119,6 +120,8 @@ const (
 	slotBucket
 	slotSum
 	slotCount
+	// slotHistogram is a histogram whole, all three of them.
+	slotHistogram
 	slotStart
 	slotBackend
 	slotRefused
@@ -160,7 +163,7 @@ func (t *target) observe(r *collector.Round) {
 	}
 	t.turns = r.Sampled
 	t.noteVersion(r.Version, at)
-	t.readPage(at, r.Samples)
+	t.readPage(at, r)
 }
 
 // setInterval takes the time between two scrapes, and lets the rings reach far
@@ -209,25 +212,18 @@ func (t *target) noteVersion(version string, at int64) {
 	t.version, t.release = version, parseRelease(version)
 }
 
-func (t *target) readPage(at int64, samples []collector.Sample) {
+func (t *target) readPage(at int64, r *collector.Round) {
 	p := pageContext{at: at, healthy: t.lastGood > 0 && at-t.lastGood <= gapMax, partial: t.source == collector.SourceLiteLLM}
 	t.page++
 	var older bool
-	p.restarted, older = t.processChanged(samples)
+	p.restarted, older = t.processChanged(r.Samples)
 	p.sampled = t.turns || older
 	for _, u := range t.units {
 		if older {
 			u.resetAt = at
 		}
 	}
-	t.touched = t.touched[:0]
-	sum := fnvOffset
-	for i := range samples {
-		if t.take(samples[i], p) {
-			sum = (sum ^ math.Float64bits(samples[i].Value)) * fnvPrime
-		}
-	}
-	if sum != t.pageSum {
+	if sum := t.takeAll(r, p); sum != t.pageSum {
 		t.pageSum, t.sameSince = sum, at
 	}
 	for _, c := range t.touched {
@@ -251,18 +247,44 @@ func (t *target) readPage(at int64, samples []collector.Sample) {
 	}
 }
 
+// takeAll puts all of a page where it belongs, and sums up what tells of the
+// server's own work.
+func (t *target) takeAll(r *collector.Round, p pageContext) uint64 {
+	t.touched = t.touched[:0]
+	sum := fnvOffset
+	for i := range r.Samples {
+		if t.take(r.Samples[i], p) {
+			sum = addSum(sum, r.Samples[i].Value)
+		}
+	}
+	for i := range r.Histograms {
+		h := &r.Histograms[i]
+		if !t.takeHistogram(h, p) {
+			continue
+		}
+		for _, v := range h.Buckets {
+			sum = addSum(sum, v)
+		}
+		sum = addSum(addSum(sum, h.Sum), h.Count)
+	}
+	return sum
+}
+
 // The constants of FNV-1a, here over values and not over bytes.
 const (
 	fnvOffset uint64 = 14695981039346656037
 	fnvPrime  uint64 = 1099511628211
 )
 
+// addSum adds a value to such a checksum.
+func addSum(sum uint64, v float64) uint64 { return (sum ^ math.Float64bits(v)) * fnvPrime }
+
 // take puts one sample where it belongs, and says whether it tells of the
 // server's own work.
 func (t *target) take(s collector.Sample, p pageContext) (work bool) {
 	sl, ok := t.slots[s.Series]
 	if !ok {
-		sl = t.resolve(s.Series.Labels)
+		sl = t.resolve(s.Series.Labels, false)
 		t.slots[s.Series] = sl
 		if sl.kind == slotStart {
 			t.start, t.startSeries = s.Value, s.Series
@@ -270,7 +292,7 @@ func (t *target) take(s collector.Sample, p pageContext) (work bool) {
 	}
 	sl.seen = p.at
 	work = sl != t.aside && sl.kind != slotStart
-	if sl.kind == slotIgnored || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
+	if sl.kind == slotIgnored || !finite(s.Value) {
 		return work
 	}
 	switch sl.kind {
@@ -301,10 +323,32 @@ func (t *target) take(s collector.Sample, p pageContext) (work bool) {
 		sl.refused.sum += increase
 	case slotBackend:
 		sl.backend.note(s.Value, p.at, t.page)
-	case slotStart, slotIgnored:
+	case slotStart, slotIgnored, slotHistogram:
 	}
 	return work
 }
+
+// takeHistogram does the same with a whole histogram.
+func (t *target) takeHistogram(h *collector.Histogram, p pageContext) (work bool) {
+	sl, ok := t.slots[h.Series]
+	if !ok {
+		sl = t.resolve(h.Series.Labels, true)
+		t.slots[h.Series] = sl
+	}
+	sl.seen = p.at
+	if sl.kind != slotHistogram {
+		return sl != t.aside
+	}
+	sl.child.fit(hist(sl.index), h.Bounds)
+	if finite(h.Sum) || finite(h.Count) || slices.ContainsFunc(h.Buckets, finite) {
+		t.touch(sl.child)
+		sl.child.read(h)
+	}
+	return true
+}
+
+// finite says whether a value can be counted with.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func (t *target) count(sl *slot, v float64, p pageContext) {
 	increase, skipped, what := sl.counter.step(v, p)
@@ -386,8 +430,8 @@ func (t *target) startOn(samples []collector.Sample) float64 {
 }
 
 // resolve finds the place of a series by its labels; a series that comes back
-// goes on where it was.
-func (t *target) resolve(ls labels.Labels) *slot {
+// goes on where it was. whole says that it is that of a whole histogram.
+func (t *target) resolve(ls labels.Labels, whole bool) *slot {
 	key := ls.Hash()
 	if sl, ok := t.byLabels[key]; ok {
 		if ls.Get(model.MetricNameLabel) == collector.VLLMCacheConfig {
@@ -395,20 +439,20 @@ func (t *target) resolve(ls labels.Labels) *slot {
 		}
 		return sl
 	}
-	sl := t.newSlot(ls)
+	sl := t.newSlot(ls, whole)
 	if sl.kind != slotIgnored || sl.unit != nil {
 		t.byLabels[key] = sl
 	}
 	return sl
 }
 
-func (t *target) newSlot(ls labels.Labels) *slot {
+func (t *target) newSlot(ls labels.Labels, whole bool) *slot {
 	name := ls.Get(model.MetricNameLabel)
 	switch {
 	case name == collector.ProcessStart:
 		return &slot{kind: slotStart}
 	case strings.HasPrefix(name, "litellm_"):
-		return t.seriesSlot(t.unitFor("", ""), name, ls)
+		return t.unitSlot(t.unitFor("", ""), name, ls, whole)
 	case strings.HasPrefix(name, "vllm:"):
 		engine := ls.Get("engine")
 		if engine == "" {
@@ -419,10 +463,22 @@ func (t *target) newSlot(ls labels.Labels) *slot {
 			u.readConfig(ls)
 			return &slot{unit: u}
 		}
-		return t.seriesSlot(u, name, ls)
+		return t.unitSlot(u, name, ls, whole)
 	default:
 		return t.aside
 	}
+}
+
+// unitSlot is the place of a series of an engine or a gateway.
+func (t *target) unitSlot(u *unit, name string, ls labels.Labels, whole bool) *slot {
+	if !whole {
+		return t.seriesSlot(u, name, ls)
+	}
+	h, ok := histNamed(name)
+	if !ok {
+		return t.ignored
+	}
+	return &slot{unit: u, kind: slotHistogram, index: int32(h), child: t.childFor(u, h, ls)}
 }
 
 func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {

@@ -76,8 +76,26 @@ func appendRound(batch []collector.Round, r *collector.Round) []collector.Round 
 	} else {
 		batch = append(batch, collector.Round{})
 	}
-	samples, stale := batch[n].Samples[:0], batch[n].Stale[:0]
+	samples, histograms, stale := batch[n].Samples[:0], batch[n].Histograms[:0], batch[n].Stale[:0]
 	batch[n] = *r
 	batch[n].Samples, batch[n].Stale = append(samples, r.Samples...), append(stale, r.Stale...)
+	batch[n].Histograms = appendHistograms(histograms, r.Histograms)
 	return batch
+}
+
+// appendHistograms copies histograms and their buckets likewise; their bounds are
+// never changed.
+func appendHistograms(to, from []collector.Histogram) []collector.Histogram {
+	for _, h := range from {
+		n := len(to)
+		if n < cap(to) {
+			to = to[:n+1]
+		} else {
+			to = append(to, collector.Histogram{})
+		}
+		buckets := append(to[n].Buckets[:0], h.Buckets...)
+		to[n] = h
+		to[n].Buckets = buckets
+	}
+	return to
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -19,11 +20,20 @@ type manyRounds struct {
 
 func (p manyRounds) rounds(_ context.Context, in timeRange, sink func(*collector.Round) error) error {
 	r := collector.Round{Samples: make([]collector.Sample, 3)}
+	histograms := []collector.Histogram{{Buckets: make([]float64, 2)}, {Buckets: make([]float64, 3)}}
 	for i := range p.n {
 		r.Time = in.from.Add(time.Duration(i) * time.Second)
 		r.Samples = r.Samples[:1+i%3]
 		for j := range r.Samples {
 			r.Samples[j].Value = float64(i)
+		}
+		r.Histograms = histograms[:i%3]
+		for j := range r.Histograms {
+			h := &r.Histograms[j]
+			h.Buckets = h.Buckets[:1+i%2]
+			for k := range h.Buckets {
+				h.Buckets[k] = float64(i)
+			}
 		}
 		r.Stale = make([]*collector.Series, i%2)
 		if err := sink(&r); err != nil {
@@ -57,7 +67,15 @@ func TestReadAhead(t *testing.T) {
 					return errSink
 				}
 				if want := from.Add(time.Duration(got) * time.Second); !r.Time.Equal(want) || len(r.Samples) != 1+got%3 || len(r.Stale) != got%2 || r.Samples[got%3].Value != float64(got) {
-					t.Fatalf("round %d is %+v", got, r)
+					return fmt.Errorf("round %d is %+v", got, r)
+				}
+				if len(r.Histograms) != got%3 {
+					return fmt.Errorf("round %d has %d histograms", got, len(r.Histograms))
+				}
+				for _, h := range r.Histograms {
+					if len(h.Buckets) != 1+got%2 || h.Buckets[got%2] != float64(got) {
+						return fmt.Errorf("round %d has a histogram with %v", got, h.Buckets)
+					}
 				}
 				got++
 				return nil

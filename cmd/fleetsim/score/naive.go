@@ -49,11 +49,13 @@ type naiveIncrease struct {
 
 // naiveEngine is what stood on one engine's page before.
 type naiveEngine struct {
-	places        []naivePlace
-	size          int
-	queries, hits float64
-	ttft          []float64
-	known         bool
+	places     []naivePlace
+	histograms []naiveHistogram
+	// samples and whole are how many samples and histograms were on the page.
+	samples, whole int
+	queries, hits  float64
+	ttft           []float64
+	known          bool
 }
 
 // naivePlace is where on a page a series stands.
@@ -61,6 +63,13 @@ type naivePlace struct {
 	index  int
 	series *collector.Series
 	what   string
+}
+
+// naiveHistogram is where on a page a histogram of times to first token stands.
+type naiveHistogram struct {
+	index   int
+	series  *collector.Series
+	buckets int
 }
 
 // naiveRule is one rule with its hold.
@@ -92,18 +101,23 @@ func (n *naive) observe(r *collector.Round) {
 		e = &naiveEngine{}
 		n.engines[instance] = e
 	}
-	if !e.fits(r.Samples) {
-		n.bounds = e.find(r.Samples)
+	if !e.fits(r) {
+		n.bounds = e.find(r)
 	}
-	n.take(e, r.Samples)
+	n.take(e, r)
 }
 
-func (e *naiveEngine) fits(samples []collector.Sample) bool {
-	if len(samples) != e.size {
+func (e *naiveEngine) fits(r *collector.Round) bool {
+	if len(r.Samples) != e.samples || len(r.Histograms) != e.whole {
 		return false
 	}
 	for _, p := range e.places {
-		if samples[p.index].Series != p.series {
+		if r.Samples[p.index].Series != p.series {
+			return false
+		}
+	}
+	for _, p := range e.histograms {
+		if h := r.Histograms[p.index]; h.Series != p.series || len(h.Buckets) != p.buckets {
 			return false
 		}
 	}
@@ -111,9 +125,9 @@ func (e *naiveEngine) fits(samples []collector.Sample) bool {
 }
 
 // find looks for the series that the rules read, and returns the histogram's bounds.
-func (e *naiveEngine) find(samples []collector.Sample) (bounds []float64) {
-	e.size, e.places = len(samples), nil
-	for i, s := range samples {
+func (e *naiveEngine) find(r *collector.Round) (bounds []float64) {
+	e.samples, e.whole, e.places, e.histograms = len(r.Samples), len(r.Histograms), nil, nil
+	for i, s := range r.Samples {
 		name := s.Series.Labels.Get(model.MetricNameLabel)
 		switch name {
 		case collector.VLLMCacheQueries, collector.VLLMCacheHits, collector.VLLMKVUsage:
@@ -128,6 +142,12 @@ func (e *naiveEngine) find(samples []collector.Sample) (bounds []float64) {
 		}
 		e.places = append(e.places, naivePlace{i, s.Series, name})
 	}
+	for i, h := range r.Histograms {
+		if h.Series.Labels.Get(model.MetricNameLabel) == collector.VLLMTTFT {
+			bounds = append(bounds, h.Bounds...)
+			e.histograms = append(e.histograms, naiveHistogram{i, h.Series, len(h.Buckets)})
+		}
+	}
 	if len(e.ttft) != len(bounds) {
 		e.ttft, e.known = make([]float64, len(bounds)), false
 	}
@@ -135,10 +155,17 @@ func (e *naiveEngine) find(samples []collector.Sample) (bounds []float64) {
 }
 
 // take adds what an engine's counters grew by to the pool's.
-func (n *naive) take(e *naiveEngine, samples []collector.Sample) {
+func (n *naive) take(e *naiveEngine, r *collector.Round) {
 	bucket := 0
+	add := func(value float64) {
+		if n.now.ttft == nil {
+			n.now.ttft = make([]float64, len(n.bounds))
+		}
+		n.now.ttft[bucket] += e.increase(&e.ttft[bucket], value)
+		bucket++
+	}
 	for _, p := range e.places {
-		value := samples[p.index].Value
+		value := r.Samples[p.index].Value
 		switch p.what {
 		case collector.VLLMKVUsage:
 			n.usage = max(n.usage, value)
@@ -147,11 +174,12 @@ func (n *naive) take(e *naiveEngine, samples []collector.Sample) {
 		case collector.VLLMCacheHits:
 			n.now.hits += e.increase(&e.hits, value)
 		default:
-			if n.now.ttft == nil {
-				n.now.ttft = make([]float64, len(n.bounds))
-			}
-			n.now.ttft[bucket] += e.increase(&e.ttft[bucket], value)
-			bucket++
+			add(value)
+		}
+	}
+	for _, p := range e.histograms {
+		for _, value := range r.Histograms[p.index].Buckets {
+			add(value)
 		}
 	}
 	e.known = true

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 type naivePage struct {
 	target *collector.Target
 	series []*collector.Series
+	// ttft is the histogram where the page has it whole.
+	ttft *collector.Histogram
 }
 
 func newNaivePage(instance string) naivePage {
@@ -35,9 +38,25 @@ func newNaivePage(instance string) naivePage {
 func (p naivePage) round(queries, hits, usage, fast, slow float64) *collector.Round {
 	r := &collector.Round{Target: p.target, State: collector.StateUp}
 	for i, v := range []float64{queries, hits, usage, fast, fast + slow, fast + slow} {
-		r.Samples = append(r.Samples, collector.Sample{Series: p.series[i], Value: v})
+		if i < 3 || p.ttft == nil {
+			r.Samples = append(r.Samples, collector.Sample{Series: p.series[i], Value: v})
+		}
+	}
+	if p.ttft != nil {
+		h := *p.ttft
+		h.Buckets, h.Count = []float64{fast, fast + slow, fast + slow}, fast+slow
+		r.Histograms = []collector.Histogram{{Series: &collector.Series{Labels: labels.FromStrings(model.MetricNameLabel, collector.VLLMITL)}}, h}
 	}
 	return r
+}
+
+// whole makes the page have its histogram whole, as a live one has.
+func (p naivePage) whole() naivePage {
+	p.ttft = &collector.Histogram{
+		Series: &collector.Series{Labels: labels.FromStrings(model.MetricNameLabel, collector.VLLMTTFT)},
+		Bounds: []float64{5, 20, math.Inf(1)},
+	}
+	return p
 }
 
 // Two engines are well for two hours, badly off for half an hour and well again:
@@ -45,7 +64,7 @@ func (p naivePage) round(queries, hits, usage, fast, slow float64) *collector.Ro
 func TestNaiveRules(t *testing.T) {
 	t.Parallel()
 	n := newNaive(scrape.Interval)
-	pages := []naivePage{newNaivePage("a"), newNaivePage("b")}
+	pages := []naivePage{newNaivePage("a"), newNaivePage("b").whole()}
 	const begin, end = 2 * time.Hour, 150 * time.Minute
 	var queries, hits, fast, slow float64
 	for at := time.Duration(0); at <= 5*time.Hour; at += scrape.Interval {
