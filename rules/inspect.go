@@ -248,7 +248,9 @@ func (i *Inspection) Report() TargetReport {
 		i.readInto(&r)
 	}
 	r.Bottleneck = i.bottleneck()
-	r.Watched.Requests = i.requests()
+	if n := finite(i.requests()); n != nil {
+		r.Watched.Requests = *n
+	}
 	r.Quirks = append(r.Quirks, i.quirks()...)
 	return r
 }
@@ -315,7 +317,7 @@ func (i *Inspection) bottleneck() Bottleneck {
 	t := i.target()
 	if i.source == collector.SourceLiteLLM {
 		f := judgeGateway(i.gatewayWatched(t))
-		return Bottleneck{Name: f.name, Confidence: sureness(f.requests), Summary: f.summary, Evidence: slices.Concat([]string{}, f.evidence, i.deploymentEvidence())}
+		return Bottleneck{Name: f.name, Confidence: sureness(f.requests), Summary: f.summary, Evidence: append(append([]string{}, f.evidence...), i.deploymentEvidence()...)}
 	}
 	var engines []engineWatched
 	for _, u := range t.units {

@@ -70,7 +70,19 @@ func (r reading) gaugeSignal(series, family, unit string, g gauge, disables stri
 		r.missing(series, family, disables)
 		return nil
 	}
-	return &Signal{Value: &v, Unit: unit, From: r.name(family), Quality: QualityOK}
+	s := &Signal{Value: finite(v), Unit: unit, From: r.name(family), Quality: QualityOK}
+	if v < 0 || s.Value == nil {
+		s.Value, s.Quality, s.Reason = nil, QualityAbsent, "the page says what cannot be"
+	}
+	return s
+}
+
+// finite is a number that JSON can tell; nil for one that overflowed.
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
 }
 
 // counter is a counter's total and what it gained.
@@ -80,10 +92,9 @@ func (r reading) counter(series, family, unit string, t total, disables string) 
 		return nil
 	}
 	v := r.onPage[pageTotal{r.unit.engine, family}]
-	s := &Signal{Value: &v, Unit: unit, From: r.name(family), Quality: r.trust()}
+	s := &Signal{Value: finite(v), Unit: unit, From: r.name(family), Quality: r.trust()}
 	if r.good > 1 && s.Quality != QualitySampled {
-		gained := r.unit.totals[t].sum
-		s.Watched = &gained
+		s.Watched = finite(r.unit.totals[t].sum)
 	}
 	s.Reason = reasonOf(s.Quality)
 	return s
@@ -112,10 +123,9 @@ func (r reading) latency(series, family string, h hist, disables string) *Signal
 		s.Quality, s.Reason = QualityAbsent, reasonImpossible
 		return s
 	}
-	mean, count := b.sum/b.count, b.count
-	s.Value, s.Watched, s.Reason = &mean, &count, reasonOf(s.Quality)
+	s.Value, s.Watched, s.Reason = finite(b.sum/b.count), finite(b.count), reasonOf(s.Quality)
 	if p95, ok := b.quantile(0.95); ok {
-		s.P95 = &p95
+		s.P95 = finite(p95)
 		if p95 <= b.bounds[0] && s.Reason == "" {
 			s.Reason = fmt.Sprintf("the 95th percentile is at most %g: it lies in the lowest bucket", p95)
 		}
@@ -155,7 +165,7 @@ func (i *Inspection) readEngine(u *unit, report *TargetReport) EngineReport {
 	}
 	e := EngineReport{Engine: u.engine, ModelName: u.modelName}
 	if v, ok := r.capacity(); ok {
-		e.KVCapacityTokens = &v
+		e.KVCapacityTokens = finite(v)
 	} else {
 		r.cannot("kv_capacity_tokens", noCapacity(u)+"; without it nobody can say how many prompts the cache holds")
 	}
@@ -173,7 +183,7 @@ func (i *Inspection) readEngine(u *unit, report *TargetReport) EngineReport {
 		ITL:                r.latency("itl", collector.VLLMITL, histITL, "no inter-token latency"),
 		QueueTime:          r.latency("queue_time", collector.VLLMQueueTime, histQueueTime, "prefill and queue cannot be told apart"),
 	}
-	if s := e.Signals.KVCacheUsage; s != nil && (*s.Value < 0 || *s.Value > 1) {
+	if s := e.Signals.KVCacheUsage; s != nil && (s.Value == nil || *s.Value > 1) {
 		s.Value, s.Quality, s.Reason = nil, QualityAbsent, "the page says a usage outside of 0 to 1"
 	}
 	i.cannotHit(r, u)
@@ -235,17 +245,14 @@ func (r reading) deployments(to *GatewaySignals) {
 	for _, id := range slices.Sorted(maps.Keys(r.Inspection.deployments)) {
 		d := r.Inspection.deployments[id]
 		if d.hasState {
-			state := d.state
 			to.DeploymentState = append(to.DeploymentState, DeploymentSignal{id, Signal{
-				Value: &state, Unit: "state", From: r.name(collector.LiteLLMDeployState), Quality: QualityOK,
+				Value: finite(d.state), Unit: "state", From: r.name(collector.LiteLLMDeployState), Quality: QualityOK,
 			}})
 		}
 		if d.hasCooled {
-			cooled := d.cooledDown
-			s := Signal{Value: &cooled, Unit: "events", From: r.name(collector.LiteLLMCooledDown), Quality: r.trust()}
+			s := Signal{Value: finite(d.cooledDown), Unit: "events", From: r.name(collector.LiteLLMCooledDown), Quality: r.trust()}
 			if r.good > 1 && s.Quality != QualitySampled {
-				gained := d.cooledWhileSeen
-				s.Watched = &gained
+				s.Watched = finite(d.cooledWhileSeen)
 			}
 			to.DeploymentCooledDown = append(to.DeploymentCooledDown, DeploymentSignal{id, s})
 		}

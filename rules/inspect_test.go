@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -349,6 +350,41 @@ func TestInspectServersInTurn(t *testing.T) {
 				t.Errorf("quirks %q", r.Quirks)
 			}
 		})
+	}
+}
+
+// Whatever numbers a page holds, the report can be written down as JSON, and its
+// lists are lists.
+func TestInspectReportIsJSON(t *testing.T) {
+	t.Parallel()
+	const huge = "1.7e308"
+	for name, pages := range map[string][]string{
+		"a gateway that tells nothing": {"# TYPE litellm_in_flight_requests gauge\n"},
+		"no engine":                    {"# TYPE vllm:num_requests_running gauge\n"},
+		"numbers that overflow": {
+			madeEngine("vllm:prompt_tokens_total{} 0", "vllm:time_to_first_token_seconds_count{} 0", "vllm:num_requests_running{} 1"),
+			madeEngine(`vllm:prompt_tokens_total{engine="0",model_name="a"} `+huge, `vllm:prompt_tokens_total{engine="0",model_name="b"} `+huge,
+				`vllm:time_to_first_token_seconds_count{engine="0",model_name="a"} `+huge, `vllm:time_to_first_token_seconds_count{engine="0",model_name="b"} `+huge,
+				`vllm:num_requests_running{engine="0",model_name="a"} `+huge, `vllm:num_requests_running{engine="0",model_name="b"} `+huge,
+				`vllm:cache_config_info{engine="0",block_size="`+huge+`",num_gpu_blocks="10"} 1`),
+		},
+	} {
+		text, err := json.Marshal(inspectPages(t, InspectOptions{}, pages...))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if strings.Contains(string(text), `:null,"quirks"`) || strings.Contains(string(text), `"evidence":null`) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// A gauge that says what cannot be is not told as a value.
+func TestInspectNegativeGauge(t *testing.T) {
+	t.Parallel()
+	r := inspectPages(t, InspectOptions{}, madeEngine("vllm:num_requests_running{} -1", "vllm:prompt_tokens_total{} 10"))
+	if s := r.Engines[0].Signals.RequestsRunning; s == nil || s.Value != nil || s.Quality != QualityAbsent || s.Reason == "" {
+		t.Errorf("%+v", s)
 	}
 }
 
