@@ -199,7 +199,7 @@ func (i *Inspection) moment(u *unit) moment {
 func (i *Inspection) noteSample(s collector.Sample, p pageContext) {
 	ls := s.Series.Labels
 	name := ls.Get(model.MetricNameLabel)
-	if _, ok := totalOf(name); ok && !math.IsNaN(s.Value) && !math.IsInf(s.Value, 0) {
+	if _, ok := totalOf(name); ok && finite(s.Value) {
 		i.onPage[pageTotal{ls.Get("engine"), name}] += s.Value
 	}
 	switch name {
@@ -248,7 +248,7 @@ func (i *Inspection) Report() TargetReport {
 		i.readInto(&r)
 	}
 	r.Bottleneck = i.bottleneck()
-	if n := finite(i.requests()); n != nil {
+	if n := written(i.requests()); n != nil {
 		r.Watched.Requests = *n
 	}
 	r.Quirks = append(r.Quirks, i.quirks()...)

@@ -70,16 +70,16 @@ func (r reading) gaugeSignal(series, family, unit string, g gauge, disables stri
 		r.missing(series, family, disables)
 		return nil
 	}
-	s := &Signal{Value: finite(v), Unit: unit, From: r.name(family), Quality: QualityOK}
+	s := &Signal{Value: written(v), Unit: unit, From: r.name(family), Quality: QualityOK}
 	if v < 0 || s.Value == nil {
 		s.Value, s.Quality, s.Reason = nil, QualityAbsent, "the page says what cannot be"
 	}
 	return s
 }
 
-// finite is a number that JSON can tell; nil for one that overflowed.
-func finite(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+// written is a value that JSON can tell; nil for one that overflowed.
+func written(v float64) *float64 {
+	if !finite(v) {
 		return nil
 	}
 	return &v
@@ -92,9 +92,9 @@ func (r reading) counter(series, family, unit string, t total, disables string) 
 		return nil
 	}
 	v := r.onPage[pageTotal{r.unit.engine, family}]
-	s := &Signal{Value: finite(v), Unit: unit, From: r.name(family), Quality: r.trust()}
+	s := &Signal{Value: written(v), Unit: unit, From: r.name(family), Quality: r.trust()}
 	if r.good > 1 && s.Quality != QualitySampled {
-		s.Watched = finite(r.unit.totals[t].sum)
+		s.Watched = written(r.unit.totals[t].sum)
 	}
 	s.Reason = reasonOf(s.Quality)
 	return s
@@ -123,9 +123,9 @@ func (r reading) latency(series, family string, h hist, disables string) *Signal
 		s.Quality, s.Reason = QualityAbsent, reasonImpossible
 		return s
 	}
-	s.Value, s.Watched, s.Reason = finite(b.sum/b.count), finite(b.count), reasonOf(s.Quality)
+	s.Value, s.Watched, s.Reason = written(b.sum/b.count), written(b.count), reasonOf(s.Quality)
 	if p95, ok := b.quantile(0.95); ok {
-		s.P95 = finite(p95)
+		s.P95 = written(p95)
 		if p95 <= b.bounds[0] && s.Reason == "" {
 			s.Reason = fmt.Sprintf("the 95th percentile is at most %g: it lies in the lowest bucket", p95)
 		}
@@ -165,7 +165,7 @@ func (i *Inspection) readEngine(u *unit, report *TargetReport) EngineReport {
 	}
 	e := EngineReport{Engine: u.engine, ModelName: u.modelName}
 	if v, ok := r.capacity(); ok {
-		e.KVCapacityTokens = finite(v)
+		e.KVCapacityTokens = written(v)
 	} else {
 		r.cannot("kv_capacity_tokens", noCapacity(u)+"; without it nobody can say how many prompts the cache holds")
 	}
@@ -246,13 +246,13 @@ func (r reading) deployments(to *GatewaySignals) {
 		d := r.Inspection.deployments[id]
 		if d.hasState {
 			to.DeploymentState = append(to.DeploymentState, DeploymentSignal{id, Signal{
-				Value: finite(d.state), Unit: "state", From: r.name(collector.LiteLLMDeployState), Quality: QualityOK,
+				Value: written(d.state), Unit: "state", From: r.name(collector.LiteLLMDeployState), Quality: QualityOK,
 			}})
 		}
 		if d.hasCooled {
-			s := Signal{Value: finite(d.cooledDown), Unit: "events", From: r.name(collector.LiteLLMCooledDown), Quality: r.trust()}
+			s := Signal{Value: written(d.cooledDown), Unit: "events", From: r.name(collector.LiteLLMCooledDown), Quality: r.trust()}
 			if r.good > 1 && s.Quality != QualitySampled {
-				s.Watched = finite(d.cooledWhileSeen)
+				s.Watched = written(d.cooledWhileSeen)
 			}
 			to.DeploymentCooledDown = append(to.DeploymentCooledDown, DeploymentSignal{id, s})
 		}

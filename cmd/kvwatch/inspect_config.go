@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/common/config"
@@ -91,6 +92,9 @@ func jobOf(f inspected) (configJob, bool, error) {
 			return j, false, err
 		}
 	}
+	if f.page.user {
+		j.http = append(j.http, "# the user and the password of the URL are left out here: write basic_auth, with a password_file")
+	}
 	if len(f.page.params) > 0 {
 		j.params = "the parameters of the URL are left out here, as they may be secret: write them into params"
 	}
@@ -118,7 +122,7 @@ func httpSettings(file string) ([]string, error) {
 func addJob(jobs []configJob, job configJob) []configJob {
 	for i := range jobs {
 		j := &jobs[i]
-		if j.source == job.source && j.scheme == job.scheme && j.path == job.path && j.keyFile == job.keyFile && j.params == job.params {
+		if j.source == job.source && j.scheme == job.scheme && j.path == job.path && j.keyFile == job.keyFile && j.params == job.params && slices.Equal(j.http, job.http) {
 			j.targets = append(j.targets, job.targets...)
 			return jobs
 		}

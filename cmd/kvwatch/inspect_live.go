@@ -58,6 +58,8 @@ type livePage struct {
 	// keyFile is the file with the key, where the server asked for one;
 	// httpFile holds the client's other settings.
 	keyFile, httpFile string
+	// user says that the URL held a user.
+	user bool
 	// server says that it is a Prometheus-compatible server, and path where its
 	// API begins.
 	server bool
@@ -149,7 +151,7 @@ func (l live) httpConfig(keyed bool) (config.HTTPClientConfig, error) {
 
 // page is where the metrics, or the API, were found.
 func (l live) page(path string, keyed bool) livePage {
-	p := livePage{scheme: l.address.Scheme, host: l.address.Host, path: path, httpFile: l.options.http.configFile}
+	p := livePage{scheme: l.address.Scheme, host: l.address.Host, path: path, httpFile: l.options.http.configFile, user: l.user != nil}
 	if keyed {
 		p.keyFile = l.options.http.tokenFile
 	}

@@ -469,6 +469,21 @@ func TestInspectSeveral(t *testing.T) {
 	}
 }
 
+// What the URL holds is not written, but said; such a server has a job of its own.
+func TestInspectConfigOfUser(t *testing.T) {
+	t.Parallel()
+	page := func(user bool) inspected {
+		return inspected{rules.TargetReport{Source: collector.SourceVLLM}, &livePage{scheme: "http", host: "a:8000", path: "/metrics", user: user}}
+	}
+	text, err := inspectConfig([]inspected{page(false), page(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := parseConfig("written", []byte(text)); err != nil || len(c.ScrapeConfigs) != 2 || !strings.Contains(text, "# the user and the password of the URL are left out here") {
+		t.Errorf("%v in:\n%s", err, text)
+	}
+}
+
 func TestInspectText(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
