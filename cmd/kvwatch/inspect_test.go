@@ -472,10 +472,10 @@ func TestInspectSeveral(t *testing.T) {
 // What the URL holds is not written, but said; such a server has a job of its own.
 func TestInspectConfigOfUser(t *testing.T) {
 	t.Parallel()
-	page := func(user bool) inspected {
-		return inspected{rules.TargetReport{Source: collector.SourceVLLM}, &livePage{scheme: "http", host: "a:8000", path: "/metrics", user: user}}
+	page := func(host string, user bool) inspected {
+		return inspected{rules.TargetReport{Source: collector.SourceVLLM}, &livePage{scheme: "http", host: host, path: "/metrics", user: user}}
 	}
-	text, err := inspectConfig([]inspected{page(false), page(true)})
+	text, err := inspectConfig([]inspected{page("a:8000", false), page("b:8000", true)})
 	if err != nil {
 		t.Fatal(err)
 	}
