@@ -69,7 +69,7 @@ type Collector struct {
 	gzips     sync.Pool
 	chunks    sync.Pool
 	twins     twins
-	crew      *crew
+	crew      crew
 
 	manager     *discovery.Manager
 	stopManager context.CancelFunc
@@ -117,7 +117,6 @@ func New(o Options) (*Collector, error) {
 	c := &Collector{
 		sink:      o.Sink,
 		tap:       o.Tap,
-		crew:      newCrew(),
 		logger:    cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		userAgent: cmp.Or(o.UserAgent, "kvwatch"),
 		running:   map[string]*loop{},
@@ -349,7 +348,7 @@ func (c *Collector) begin(f found, j *job, warning string, old *loop) *loop {
 		if old != nil {
 			l.scraper.inherit(old.scraper)
 		}
-		l.scraper.run(ctx, c.crew, func() {
+		l.scraper.run(ctx, &c.crew, func() {
 			if errors.Is(context.Cause(ctx), errRetired) {
 				l.scraper.retire(c.ctx)
 			}

@@ -2,6 +2,8 @@ package collector
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -13,35 +15,72 @@ const workerRest = 5 * time.Second
 // that grew it anew each time would spend a good part of the scrape on that. So
 // few workers share them, as many as scrapes go on at once.
 type crew struct {
-	jobs chan func()
+	mu sync.Mutex
+	// resting are the workers that wait for a job. The last to rest is the first
+	// to work again: its stack is warm, and those that nobody needs any more come to
+	// their end.
+	resting []chan func()
 }
-
-func newCrew() *crew { return &crew{jobs: make(chan func())} }
 
 // do has a worker do the job; where none rests the caller becomes one.
 func (c *crew) do(ctx context.Context, job func()) {
-	select {
-	case c.jobs <- job:
-	default:
-		c.work(ctx, job)
+	if worker := c.wake(); worker != nil {
+		worker <- job
+		return
 	}
+	c.work(ctx, job)
 }
 
 // work does the job, and then others until none comes for a while.
 func (c *crew) work(ctx context.Context, job func()) {
+	jobs := make(chan func(), 1)
 	rest := time.NewTimer(workerRest)
 	defer rest.Stop()
 	for {
 		job()
+		c.rest(jobs)
 		rest.Reset(workerRest)
 		select {
-		case job = <-c.jobs:
+		case job = <-jobs:
+			continue
 		case <-rest.C:
-			return
 		case <-ctx.Done():
+		}
+		if c.leave(jobs) {
 			return
 		}
+		job = <-jobs // it was woken at the same time
 	}
+}
+
+func (c *crew) wake() chan func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := len(c.resting) - 1
+	if last < 0 {
+		return nil
+	}
+	worker := c.resting[last]
+	c.resting = c.resting[:last]
+	return worker
+}
+
+func (c *crew) rest(worker chan func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resting = append(c.resting, worker)
+}
+
+// leave says whether the worker could leave; false is that it has a job to do.
+func (c *crew) leave(worker chan func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.Index(c.resting, worker)
+	if at < 0 {
+		return false
+	}
+	c.resting = slices.Delete(c.resting, at, at+1)
+	return true
 }
 
 // repeat has the job done whenever it is due, until ctx is done; then it calls

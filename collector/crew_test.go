@@ -11,7 +11,7 @@ func TestCrew(t *testing.T) {
 	t.Parallel()
 	// The bubble ends only when all workers have: none stays for ever.
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrew()
+		c := new(crew)
 		slow := make(chan struct{})
 		go c.do(t.Context(), func() { <-slow })
 		synctest.Wait()
@@ -24,6 +24,28 @@ func TestCrew(t *testing.T) {
 			t.Errorf("%d jobs were done beside a slow one, want 3", done)
 		}
 		close(slow)
+	})
+}
+
+func TestCrewShrinks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := new(crew)
+		job := func() { <-time.After(time.Millisecond) }
+		for range 100 { // all at once, as at the start
+			go c.do(t.Context(), job)
+		}
+		for range 10 * workerRest / time.Second {
+			for range 10 { // one after the other
+				go c.do(t.Context(), job)
+				<-time.After(100 * time.Millisecond)
+			}
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if n := len(c.resting); n != 1 {
+			t.Errorf("%d workers rest where one at a time has work", n)
+		}
 	})
 }
 
@@ -60,7 +82,7 @@ func TestCrewRepeats(t *testing.T) {
 				}
 				begun, under := 0, false
 				ends := make(chan time.Duration, 2)
-				newCrew().repeat(ctx, func() time.Time { return time.Now().Truncate(time.Minute).Add(time.Minute) }, func(due time.Time) {
+				new(crew).repeat(ctx, func() time.Time { return time.Now().Truncate(time.Minute).Add(time.Minute) }, func(due time.Time) {
 					begun, under = begun+1, true
 					if !due.Equal(time.Now()) {
 						t.Errorf("a job that is due at %s is done at %s", due.Sub(zero), time.Since(zero))
@@ -93,7 +115,7 @@ func TestCrewRepeats(t *testing.T) {
 }
 
 func BenchmarkCrew(b *testing.B) {
-	c := newCrew()
+	c := new(crew)
 	b.ReportAllocs()
 	done := make(chan struct{})
 	for b.Loop() {
