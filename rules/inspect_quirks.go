@@ -47,11 +47,20 @@ func (i *Inspection) quirks() []string {
 
 func spellStart(unix float64) string { return time.Unix(int64(unix), 0).UTC().Format(time.RFC3339) }
 
-// aliases says which families were read under another name.
+// aliases says which families were read under another name; Ray Serve renames
+// them all.
 func (i *Inspection) aliases() []string {
 	var all []string
+	ray := 0
 	for _, family := range slices.Sorted(maps.Keys(i.page.From)) {
-		if exposed := i.page.From[family]; exposed != family {
+		exposed := i.page.From[family]
+		switch base := strings.TrimPrefix(family, "vllm:"); exposed {
+		case family:
+		case "ray_vllm_" + base, "ray_vllm:" + base:
+			if ray++; ray == 1 {
+				all = append(all, fmt.Sprintf("%s is read from %s (Ray Serve), and so are all that are named alike", family, exposed))
+			}
+		default:
 			all = append(all, fmt.Sprintf("%s is read from %s%s", family, exposed, aliasEra(exposed)))
 		}
 	}

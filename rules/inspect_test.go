@@ -379,6 +379,16 @@ func TestInspectReportIsJSON(t *testing.T) {
 	}
 }
 
+// Ray Serve renames all families, which is one thing to know.
+func TestInspectRayIsOneQuirk(t *testing.T) {
+	t.Parallel()
+	r := inspectPages(t, InspectOptions{}, madeEngine("ray_vllm_kv_cache_usage_perc{} 0.5", "ray_vllm_prompt_tokens_total{} 10", "ray_vllm_gpu_prefix_cache_hits_total{} 10"))
+	ray := slices.DeleteFunc(r.Quirks, func(q string) bool { return !strings.Contains(q, "(Ray Serve)") })
+	if len(ray) != 2 || !strings.HasPrefix(ray[0], "vllm:kv_cache_usage_perc is read from ray_vllm_kv_cache_usage_perc (Ray Serve), and so are") {
+		t.Errorf("%q", ray)
+	}
+}
+
 // A gauge that says what cannot be is not told as a value.
 func TestInspectNegativeGauge(t *testing.T) {
 	t.Parallel()

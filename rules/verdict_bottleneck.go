@@ -135,7 +135,7 @@ func judgeEngine(w engineWatched) finding {
 	switch {
 	case w.stalled():
 		f.name = BottleneckStalled
-		f.summary = "requests run or wait, and no token moved: the engine hangs, or one prefill takes longer than was watched"
+		f.summary = "requests run or wait, and no token moved: the engine hangs, one prefill takes longer than was watched, or the gauges froze when requests were aborted"
 		f.evidence = []string{fmt.Sprintf("0 tokens prompted or generated over %s", w.over()), w.describeLoad()}
 	case w.queue():
 		f.name, f.summary, f.evidence = w.judgeQueue()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/prometheus/common/config"
 	"go.yaml.in/yaml/v3"
@@ -187,10 +188,10 @@ func (j configJob) writeHTTP(b *strings.Builder) {
 	}
 }
 
-// plain keeps a text on its line of a comment.
+// plain keeps a text on its line, and from commanding a terminal.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' {
+		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r

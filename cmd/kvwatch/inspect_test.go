@@ -503,6 +503,22 @@ func TestInspectText(t *testing.T) {
 	}
 }
 
+// A model's name does not command the terminal, nor make a line of its own.
+func TestInspectTextOfOddNames(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "page.prom")
+	if err := os.WriteFile(file, []byte("vllm:prompt_tokens_total{engine=\"0\",model_name=\"a\\n\x1b[31mb\"} 5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"inspect", file}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "engine 0 (a  [31mb): ") {
+		t.Errorf("%q", out.String())
+	}
+}
+
 func TestParseMoment(t *testing.T) {
 	t.Parallel()
 	want := time.Date(2026, 11, 29, 20, 24, 11, 885e6, time.UTC)

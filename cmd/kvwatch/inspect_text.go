@@ -25,32 +25,36 @@ func inspectText(out inspectOutput) string {
 }
 
 func writeTarget(b *strings.Builder, t rules.TargetReport) {
+	line := func(format string, args ...any) { // what servers name stays on its line
+		b.WriteString(plain(fmt.Sprintf(format, args...)))
+		b.WriteByte('\n')
+	}
 	verdict, summary := t.Bottleneck.Name, t.Bottleneck.Summary
 	if t.State != collector.StateUp && t.State != collector.StateUnknown {
 		verdict, summary = string(t.State), t.Reason
 	}
-	fmt.Fprintf(b, "%s (%s)  %s: %s\n", t.URL, whatItIs(t), strings.ToUpper(verdict), summary)
+	line("%s (%s)  %s: %s", t.URL, whatItIs(t), strings.ToUpper(verdict), summary)
 	if t.State == collector.StateUp {
-		fmt.Fprintf(b, "  %s, confidence %s\n", watchedText(t.Watched), t.Bottleneck.Confidence)
+		line("  %s, confidence %s", watchedText(t.Watched), t.Bottleneck.Confidence)
 	}
 	for _, e := range t.Bottleneck.Evidence {
-		fmt.Fprintf(b, "  - %s\n", e)
+		line("  - %s", e)
 	}
 	for _, e := range t.Engines {
-		fmt.Fprintf(b, "  engine %s (%s): %s\n", e.Engine, cmp.Or(e.ModelName, "model unknown"), strings.Join(engineNumbers(e), ", "))
+		line("  engine %s (%s): %s", e.Engine, cmp.Or(e.ModelName, "model unknown"), strings.Join(engineNumbers(e), ", "))
 	}
 	if numbers := gatewayNumbers(t.Signals); len(numbers) > 0 {
-		fmt.Fprintf(b, "  gateway: %s\n", strings.Join(numbers, ", "))
+		line("  gateway: %s", strings.Join(numbers, ", "))
 	}
 	for i, c := range t.Cannot {
 		if i == shownCannot && len(t.Cannot) > shownCannot+1 {
-			fmt.Fprintf(b, "  cannot tell: and %d more, see --output=json\n", len(t.Cannot)-i)
+			line("  cannot tell: and %d more, see --output=json", len(t.Cannot)-i)
 			break
 		}
-		fmt.Fprintf(b, "  cannot tell: %s: %s\n", c.Series, c.Reason)
+		line("  cannot tell: %s: %s", c.Series, c.Reason)
 	}
 	for _, q := range t.Quirks {
-		fmt.Fprintf(b, "  note: %s\n", q)
+		line("  note: %s", q)
 	}
 }
 
