@@ -101,12 +101,12 @@ func readPageFile(t testing.TB, file string) []byte {
 func valuesOf(t *testing.T, page []byte) map[string]float64 {
 	t.Helper()
 	reader := newPageReader(&Target{Labels: labels.FromStrings("job", "j", "instance", "i")}, DefaultLimits())
-	samples, _, _, err := reader.read(bytes.NewReader(page), contentType(page), at(0))
+	got, _, err := reader.read(bytes.NewReader(page), contentType(page), at(0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]float64{}
-	for _, s := range samples {
+	for _, s := range got.classic() {
 		all[s.Series.Labels.String()] = s.Value
 	}
 	return all

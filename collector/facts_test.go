@@ -62,7 +62,7 @@ func (f fact) test(t *testing.T) {
 
 func (p factPage) check(t *testing.T, i int, round *Round, info pageInfo) {
 	t.Helper()
-	got := values(round.Samples)
+	got := values(samplesOf(round))
 	delete(got, Up)
 	if p.file != "" {
 		for name := range got {
@@ -76,7 +76,7 @@ func (p factPage) check(t *testing.T, i int, round *Round, info pageInfo) {
 			t.Errorf("page %d: series (-want +got):\n%s", i, diff)
 		}
 	}
-	for _, s := range round.Samples {
+	for _, s := range samplesOf(round) {
 		name, _, _ := strings.Cut(short(s.Series), "{")
 		if slices.ContainsFunc(p.without, func(family string) bool { return name == family || strings.HasPrefix(name, family+"_") }) {
 			t.Errorf("page %d: %s is passed on", i, short(s.Series))

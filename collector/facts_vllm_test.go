@@ -470,6 +470,13 @@ func TestVLLMFactRealRestart(t *testing.T) {
 	var failed, starts int
 	var start, prompted, before, after float64
 	series := map[*Series]bool{}
+	exposed := func(s *Series) {
+		if failed == 0 {
+			series[s] = true
+		} else if !series[s] {
+			t.Errorf("after the restart %s is another series", short(s))
+		}
+	}
 	err = rec.Replay(t.Context(), func(r *Round) error {
 		if r.Target.Labels.Get("instance") != "engine-b:8000" {
 			return nil
@@ -493,11 +500,12 @@ func TestVLLMFactRealRestart(t *testing.T) {
 					after = s.Value
 				}
 			}
-			if failed == 0 && s.Series.Labels.Get("__name__") != Up {
-				series[s.Series] = true
-			} else if !series[s.Series] && s.Series.Labels.Get("__name__") != Up {
-				t.Errorf("after the restart %s is another series", short(s.Series))
+			if s.Series.Labels.Get("__name__") != Up {
+				exposed(s.Series)
 			}
+		}
+		for _, h := range r.Histograms {
+			exposed(h.Series)
 		}
 		return nil
 	})

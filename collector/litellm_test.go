@@ -92,11 +92,11 @@ litellm_deployment_latency_per_output_token_sum{model_id="d1"} 1.0
 func TestLiteLLMKeepsNothingPersonal(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"litellm-1.102.0.prom.gz", "litellm-1.102.0-multiprocess.prom.gz", "litellm-1.106.12.prom.gz"} {
-		samples, _, _, err := newPageReader(testTarget(""), DefaultLimits()).read(strings.NewReader(string(testPage(t, name))), "", new(clock).next())
+		got, _, err := newPageReader(testTarget(""), DefaultLimits()).read(strings.NewReader(string(testPage(t, name))), "", new(clock).next())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range samples {
+		for _, s := range got.samples {
 			for _, label := range []string{
 				"api_base", "api_key_alias", "api_provider", "client_ip", "end_user", "hashed_api_key", "org_alias",
 				"org_id", "pid", "route", "team", "team_alias", "user", "user_agent", "user_email",

@@ -30,7 +30,7 @@ func benchmarkRead(b *testing.B, source string, page []byte) {
 	p := newPageReader(testTarget(source), DefaultLimits())
 	body := bytes.NewReader(page)
 	at := time.Unix(1_800_000_000, 0)
-	if _, _, _, err := p.read(body, "", at); err != nil {
+	if _, _, err := p.read(body, "", at); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
@@ -39,7 +39,7 @@ func benchmarkRead(b *testing.B, source string, page []byte) {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			b.Fatal(err)
 		}
-		if _, _, _, err := p.read(body, "", at); err != nil {
+		if _, _, err := p.read(body, "", at); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -51,7 +51,7 @@ func BenchmarkReadFirst(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p := newPageReader(testTarget(SourceVLLM), DefaultLimits())
-		if _, _, _, err := p.read(bytes.NewReader(page), "", time.Unix(1_800_000_000, 0)); err != nil {
+		if _, _, err := p.read(bytes.NewReader(page), "", time.Unix(1_800_000_000, 0)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -74,11 +74,11 @@ func FuzzDifferential(f *testing.F) {
 			contentType = openMetricsType
 		}
 		target := &Target{Labels: labels.FromStrings("job", "j", "instance", "i"), Source: name}
-		samples, _, info, err := newPageReader(target, DefaultLimits()).read(bytes.NewReader(page), contentType, time.Unix(1, 0))
+		yielded, info, err := newPageReader(target, DefaultLimits()).read(bytes.NewReader(page), contentType, time.Unix(1, 0))
 		if err != nil || info.BadLines > 0 {
 			return
 		}
-		src, got := registered.named(name), values(samples)
+		src, got := registered.named(name), values(yielded.classic())
 		if all, err := parsed(page, openMetrics); err == nil {
 			checkSame(t, "Prometheus's parser", src, all, got)
 		}

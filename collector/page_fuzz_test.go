@@ -2,6 +2,8 @@ package collector
 
 import (
 	"bytes"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,14 +37,14 @@ func FuzzRead(f *testing.F) {
 		half := page[:len(page)/2]
 		exposed := map[*Series]bool{}
 		for _, body := range [][]byte{page, half, page} {
-			samples, stale, _, err := p.read(bytes.NewReader(body), contentType, time.Unix(1, 0))
-			if err != nil && len(samples)+len(stale) > 0 {
+			got, _, err := p.read(bytes.NewReader(body), contentType, time.Unix(1, 0))
+			if err != nil && len(got.samples)+len(got.histograms)+len(got.stale) > 0 {
 				t.Fatal("a page that is refused gave something")
 			}
 			if err == nil {
-				exposed = checkRound(t, exposed, samples, stale)
+				exposed = checkRound(t, exposed, got)
 			}
-			if len(samples) > limits.Series || len(p.sums.inputs) > 3*limits.Series {
+			if samples := got.classic(); len(samples) > limits.Series || len(p.sums.inputs) > 3*limits.Series {
 				t.Fatalf("%d samples, %d inputs", len(samples), len(p.sums.inputs))
 			}
 		}
@@ -53,9 +55,9 @@ func FuzzRead(f *testing.F) {
 }
 
 // checkRound gives the series that are exposed after a page.
-func checkRound(t *testing.T, before map[*Series]bool, samples []Sample, stale []*Series) map[*Series]bool {
+func checkRound(t *testing.T, before map[*Series]bool, got yield) map[*Series]bool {
 	now := map[*Series]bool{}
-	for _, s := range samples {
+	for _, s := range got.samples {
 		if isNotNumber(s.Value) {
 			t.Fatalf("%s is %v", s.Series.Labels, s.Value)
 		}
@@ -67,7 +69,14 @@ func checkRound(t *testing.T, before map[*Series]bool, samples []Sample, stale [
 			t.Fatalf("labels %s", s.Series.Labels)
 		}
 	}
-	for _, s := range stale {
+	for _, h := range got.histograms {
+		now[h.Series] = true
+		if !h.Series.Whole || len(h.Bounds) != len(h.Buckets) || !slices.IsSortedFunc(h.Bounds, rising) ||
+			slices.ContainsFunc(h.Buckets, isNotNumber) || math.IsInf(h.Sum, 0) || math.IsInf(h.Count, 0) || h.Len() == 0 {
+			t.Fatalf("%s is %+v", h.Series.Labels, h)
+		}
+	}
+	for _, s := range got.stale {
 		if now[s] || !before[s] {
 			t.Fatalf("%s is stale", s.Labels)
 		}
@@ -79,4 +88,12 @@ func checkRound(t *testing.T, before map[*Series]bool, samples []Sample, stale [
 		}
 	}
 	return now
+}
+
+// rising orders bounds of which no two are the same, and none is NaN.
+func rising(a, b float64) int {
+	if a > b {
+		return 1
+	}
+	return -1
 }

@@ -71,12 +71,12 @@ func newTestReader(source string) *testReader {
 
 func (r *testReader) page(t testing.TB, page string) map[string]float64 {
 	t.Helper()
-	samples, stale, info, err := r.read(strings.NewReader(page), "", r.clock.next())
+	got, info, err := r.read(strings.NewReader(page), "", r.clock.next())
 	if err != nil {
 		t.Fatalf("the page was refused: %v", err)
 	}
-	r.info, r.stale = info, names(stale)
-	return values(samples)
+	r.info, r.stale = info, names(got.stale)
+	return values(got.classic())
 }
 
 func values(samples []Sample) map[string]float64 {
@@ -258,11 +258,11 @@ func TestReadInSmallPieces(t *testing.T) {
 		"single bytes":  iotest.OneByteReader(bytes.NewReader(page)),
 		"end with data": iotest.DataErrReader(bytes.NewReader(page)),
 	} {
-		samples, _, _, err := newPageReader(testTarget(""), DefaultLimits()).read(body, "", time.Unix(1, 0))
+		got, _, err := newPageReader(testTarget(""), DefaultLimits()).read(body, "", time.Unix(1, 0))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(want, values(samples)); diff != "" {
+		if diff := cmp.Diff(want, values(got.classic())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -336,16 +336,16 @@ vllm:num_preemptions_total 1
 			if tt.body == nil {
 				tt.body = strings.NewReader(tt.page)
 			}
-			samples, stale, _, err := newPageReader(testTarget(tt.source), tt.limits).read(tt.body, tt.contentType, time.Unix(1, 0))
+			got, _, err := newPageReader(testTarget(tt.source), tt.limits).read(tt.body, tt.contentType, time.Unix(1, 0))
 			refused, ok := errors.AsType[*PageError](err)
 			if !ok {
-				t.Fatalf("error %v, samples %v", err, values(samples))
+				t.Fatalf("error %v, samples %v", err, values(got.classic()))
 			}
 			if refused.State != tt.want || !strings.Contains(refused.Reason, tt.reason) {
 				t.Errorf("refused as %s: %s", refused.State, refused.Reason)
 			}
-			if len(samples)+len(stale) > 0 {
-				t.Errorf("%d samples and %d stale series of a page that was refused", len(samples), len(stale))
+			if samples := got.classic(); len(samples)+len(got.stale) > 0 {
+				t.Errorf("%d samples and %d stale series of a page that was refused", len(samples), len(got.stale))
 			}
 		})
 	}
@@ -411,11 +411,11 @@ vllm:e2e_request_latency_seconds_bucket{le="+Inf"} 2
 			t.Parallel()
 			p := newPageReader(testTarget(""), DefaultLimits())
 			for range 2 {
-				samples, _, info, err := p.read(strings.NewReader(tt.page), tt.contentType, time.Unix(1, 0))
+				got, info, err := p.read(strings.NewReader(tt.page), tt.contentType, time.Unix(1, 0))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(tt.want, values(samples)); diff != "" {
+				if diff := cmp.Diff(tt.want, values(got.classic())); diff != "" {
 					t.Errorf("samples (-want +got):\n%s", diff)
 				}
 				if info.BadLines != tt.bad || info.NotNumbers != tt.notNumbers {
@@ -436,14 +436,14 @@ func TestReadCutAnywhere(t *testing.T) {
 	known := newTestReader("")
 	known.page(t, string(page))
 	for cut := len(page) - 1; cut > 0; cut -= 61 {
-		samples, _, _, err := known.read(bytes.NewReader(page[:cut]), "", known.clock.next())
+		got, _, err := known.read(bytes.NewReader(page[:cut]), "", known.clock.next())
 		if err != nil {
 			if _, ok := errors.AsType[*PageError](err); !ok {
 				t.Fatalf("cut at %d: %v", cut, err)
 			}
 			continue
 		}
-		for _, s := range samples {
+		for _, s := range got.classic() {
 			if key := short(s.Series); s.Value != want[key] && s.Series.Labels.Get(model.MetricNameLabel) != VLLMKVUsage {
 				t.Errorf("cut at %d: %s is %v instead of %v", cut, key, s.Value, want[key])
 			}
@@ -480,8 +480,8 @@ func TestReadRefusedChangesNothing(t *testing.T) {
 	t.Parallel()
 	r := newTestReader("")
 	first := r.page(t, smallVLLM)
-	if _, stale, _, err := r.read(strings.NewReader(smallVLLM+"vllm:num_preemp"), "", r.clock.next()); err == nil || len(stale) > 0 {
-		t.Fatalf("taken: %v, stale %v", err, names(stale))
+	if got, _, err := r.read(strings.NewReader(smallVLLM+"vllm:num_preemp"), "", r.clock.next()); err == nil || len(got.stale) > 0 {
+		t.Fatalf("taken: %v, stale %v", err, names(got.stale))
 	}
 	if diff := cmp.Diff(first, r.page(t, smallVLLM)); diff != "" || len(r.stale) > 0 {
 		t.Errorf("stale %v, samples (-want +got):\n%s", r.stale, diff)
@@ -491,7 +491,7 @@ func TestReadRefusedChangesNothing(t *testing.T) {
 func TestReadGivesBackTheBodysError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("connection reset")
-	_, _, _, err := newPageReader(testTarget(""), DefaultLimits()).read(iotest.ErrReader(broken), "", time.Unix(1, 0))
+	_, _, err := newPageReader(testTarget(""), DefaultLimits()).read(iotest.ErrReader(broken), "", time.Unix(1, 0))
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
@@ -502,14 +502,14 @@ func TestStaleSeries(t *testing.T) {
 	p := newPageReader(testTarget(SourceVLLM), DefaultLimits())
 	read := func(page string) (samples []*Series, stale []*Series) {
 		t.Helper()
-		got, stale, _, err := p.read(strings.NewReader(page), "", time.Unix(1, 0))
+		got, _, err := p.read(strings.NewReader(page), "", time.Unix(1, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range got {
+		for _, s := range got.samples {
 			samples = append(samples, s.Series)
 		}
-		return samples, slices.Clone(stale)
+		return samples, slices.Clone(got.stale)
 	}
 	const running, waiting = "vllm:num_requests_running 1\n", "vllm:num_requests_waiting 1\n"
 	both, _ := read(running + waiting)
@@ -541,7 +541,7 @@ func TestTargetLabels(t *testing.T) {
 	t.Parallel()
 	target := testTarget(SourceVLLM)
 	target.Labels = labels.FromStrings("__meta_x", "y", "job", "vllm", "instance", "a:8000", "rack", "r1", "model_name", "mine")
-	samples, _, _, err := newPageReader(target, DefaultLimits()).read(strings.NewReader("vllm:num_requests_running{model_name=\"m\",job=\"x\",instance=\"y\"} 1\nvllm:num_requests_waiting 1\n"), "", time.Unix(1, 0))
+	got, _, err := newPageReader(target, DefaultLimits()).read(strings.NewReader("vllm:num_requests_running{model_name=\"m\",job=\"x\",instance=\"y\"} 1\nvllm:num_requests_waiting 1\n"), "", time.Unix(1, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -549,9 +549,9 @@ func TestTargetLabels(t *testing.T) {
 		`{__name__="vllm:num_requests_running", engine="0", instance="a:8000", job="vllm", model_name="m", rack="r1"}`,
 		`{__name__="vllm:num_requests_waiting", engine="0", instance="a:8000", job="vllm", model_name="mine", rack="r1"}`,
 	}
-	for i, s := range samples {
-		if got := s.Series.Labels.String(); got != want[i] {
-			t.Errorf("labels %s, want %s", got, want[i])
+	for i, s := range got.samples {
+		if ls := s.Series.Labels.String(); ls != want[i] {
+			t.Errorf("labels %s, want %s", ls, want[i])
 		}
 	}
 }
@@ -570,7 +570,7 @@ func TestForget(t *testing.T) {
 	limits.Series = 10
 	p := newPageReader(testTarget(SourceVLLM), limits)
 	for i := range 100 {
-		if _, _, _, err := p.read(strings.NewReader(fmt.Sprintf("vllm:request_success_total{finished_reason=\"r%d\"} 1\n", i)), "", time.Unix(1, 0)); err != nil {
+		if _, _, err := p.read(strings.NewReader(fmt.Sprintf("vllm:request_success_total{finished_reason=\"r%d\"} 1\n", i)), "", time.Unix(1, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -588,7 +588,7 @@ func TestReadDoesNotAllocate(t *testing.T) {
 			if _, err := body.Seek(0, io.SeekStart); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, _, err := p.read(body, "", time.Unix(1, 0)); err != nil {
+			if _, _, err := p.read(body, "", time.Unix(1, 0)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -100,23 +101,21 @@ func newPageReader(t *Target, limits Limits) *pageReader {
 	return p
 }
 
-// read streams one body. Samples and stale are valid until the next call.
+// read streams one body. What it yields is valid until the next call.
 // contentType is the response's header; "" is text 0.0.4. A body that cannot be
 // taken gives a *PageError and changes nothing; other errors are the body's own.
-func (p *pageReader) read(body io.Reader, contentType string, at time.Time) (samples []Sample, stale []*Series, info pageInfo, err error) {
+func (p *pageReader) read(body io.Reader, contentType string, at time.Time) (yield, pageInfo, error) {
 	p.page.reset(isOpenMetrics(contentType) || p.exemplars)
 	p.sums.begin()
-	err = p.lines.each(body, p.limits.BodyBytes, p.line)
-	if err != nil {
-		return nil, nil, p.info(nil), err
+	if err := p.lines.each(body, p.limits.BodyBytes, p.line); err != nil {
+		return yield{}, p.info(nil), err
 	}
 	src := p.recognise()
-	info = p.info(src)
+	info := p.info(src)
 	if err := p.judge(src, isOpenMetrics(contentType)); err != nil {
-		return nil, nil, info, err
+		return yield{}, info, err
 	}
-	samples, stale = p.accept(&info, src, at)
-	return samples, stale, info, nil
+	return p.accept(&info, src, at), info, nil
 }
 
 // info is what is known of the page before it is taken; src may be nil.
@@ -129,11 +128,11 @@ func (p *pageReader) info(src *source) pageInfo {
 }
 
 // accept makes the page the last one, and says what is on it.
-func (p *pageReader) accept(info *pageInfo, src *source, at time.Time) (samples []Sample, stale []*Series) {
+func (p *pageReader) accept(info *pageInfo, src *source, at time.Time) yield {
 	info.Restarted = p.take(src, at)
 	info.From, info.ProcessStart, info.Sampled = p.from, p.start, p.workers.takeTurns()
 	info.Missing = p.page.missing(src)
-	return p.sums.samples, p.sums.stale
+	return p.sums.yield
 }
 
 // lose marks all series stale after a failed scrape and returns them, each
@@ -266,7 +265,7 @@ func (p *pageReader) sample(line []byte, name *sampleName, ended bool) (bool, er
 // value notes a wanted sample; false when it cannot be used.
 func (p *pageReader) value(in *input, value float64, ended bool) bool {
 	pg := &p.page
-	if in.out == nil {
+	if in.cell == nil {
 		pg.foreign++
 		return true
 	}
@@ -274,7 +273,7 @@ func (p *pageReader) value(in *input, value float64, ended bool) bool {
 		pg.notNumbers++
 		return true
 	}
-	if !ended && in.state == inputLive && in.out.family.kind.counts() && value < in.last {
+	if !ended && in.state == inputLive && in.name.family.kind.counts() && value < in.last {
 		return false // digits are missing
 	}
 	if !p.sums.see(in, value) {
@@ -331,11 +330,14 @@ func (p *pageReader) admitSeries(exposed labels.Labels, name *sampleName) (*inpu
 	if src != nil && src.foreign != "" && exposed.Has(src.foreign) {
 		return in, nil
 	}
-	lset, err := p.keep(exposed, name)
-	if err != nil {
-		return nil, err
+	var bound float64
+	if name.part == partBucket {
+		var ok bool
+		if bound, ok = parseValue([]byte(exposed.Get(labels.BucketLabel))); !ok || math.IsNaN(bound) {
+			return nil, errors.New("bucket without bound")
+		}
 	}
-	in.out = p.sums.outputOf(lset, name.family)
+	in.cell = p.sums.cellOf(p.keep(exposed, name), name, bound)
 	return in, nil
 }
 
@@ -345,11 +347,12 @@ func (p *pageReader) tooMany() error {
 }
 
 // keep gives the labels that a series is passed on with: the target's own, its
-// canonical name and those that its family keeps. Where both have a label the
-// page's counts. "None" and "" are as good as absent.
-func (p *pageReader) keep(exposed labels.Labels, name *sampleName) (labels.Labels, error) {
+// canonical name and those that its family keeps; for a part of a histogram they
+// are those of the whole. Where both have a label the page's counts. "None" and
+// "" are as good as absent.
+func (p *pageReader) keep(exposed labels.Labels, name *sampleName) labels.Labels {
 	p.kept.Reset(p.base)
-	p.kept.Set(model.MetricNameLabel, name.name)
+	p.kept.Set(model.MetricNameLabel, name.passedOn())
 	src := name.family.source
 	if src != nil {
 		for _, l := range src.labels {
@@ -359,14 +362,7 @@ func (p *pageReader) keep(exposed labels.Labels, name *sampleName) (labels.Label
 	for _, l := range name.family.labels {
 		p.keepOne(exposed, l, src)
 	}
-	if name.bucket {
-		bound, ok := parseValue([]byte(exposed.Get(labels.BucketLabel)))
-		if !ok {
-			return labels.EmptyLabels(), errors.New("bucket without bound")
-		}
-		p.kept.Set(labels.BucketLabel, labels.FormatOpenMetricsFloat(bound))
-	}
-	return p.kept.Labels(), nil
+	return p.kept.Labels()
 }
 
 func (p *pageReader) keepOne(exposed labels.Labels, label string, src *source) {

@@ -77,7 +77,7 @@ func checkRounds(t *testing.T, one *promSeen, times int) {
 		if round.State != StateUp && round.State != StateNoMetrics {
 			t.Fatalf("%s: %s", round.State, round.Reason)
 		}
-		for _, s := range round.Samples {
+		for _, s := range samplesOf(round) {
 			if isNotNumber(s.Value) {
 				t.Fatalf("%s is %g", s.Series.Labels.Get(model.MetricNameLabel), s.Value)
 			}

@@ -275,7 +275,7 @@ func small() layout {
 // told is a round as a line of text.
 func told(r *Round) string {
 	return strconv.FormatInt(r.Time.UnixMilli(), 10) + " " + r.Target.Labels.String() + " " + r.Target.Source + " " + string(r.State) + " " +
-		strconv.Itoa(len(r.Samples)) + " " + strconv.Itoa(len(r.Stale)) + " " + r.Reason
+		strconv.Itoa(r.Len()) + " " + strconv.Itoa(len(r.Stale)) + " " + r.Reason
 }
 
 func replayed(t *testing.T, path string) []string {

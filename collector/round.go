@@ -67,15 +67,12 @@ func (r *rounds) page(body io.Reader, contentType string, at time.Time, explain 
 
 // readPage is what the reader gives of a page.
 type readPage struct {
-	samples []Sample
-	stale   []*Series
-	info    pageInfo
-	err     error
+	yield yield
+	info  pageInfo
+	err   error
 }
 
-func newReadPage(samples []Sample, stale []*Series, info pageInfo, err error) readPage {
-	return readPage{samples, stale, info, err}
-}
+func newReadPage(y yield, info pageInfo, err error) readPage { return readPage{y, info, err} }
 
 // take makes a round of a page that was read, well or not.
 func (r *rounds) take(got readPage, at time.Time) (*Round, pageInfo) {
@@ -90,7 +87,7 @@ func (r *rounds) take(got readPage, at time.Time) (*Round, pageInfo) {
 	}
 	r.round = Round{
 		Target: r.target, Time: at, State: StateUp, Sampled: info.Sampled,
-		Samples: append(got.samples, Sample{Series: r.up, Value: 1}), Stale: got.stale,
+		Samples: append(got.yield.samples, Sample{Series: r.up, Value: 1}), Histograms: got.yield.histograms, Stale: got.yield.stale,
 	}
 	return &r.round, info
 }

@@ -41,11 +41,11 @@ func TestTargetsShareChunks(t *testing.T) {
 			} else {
 				round, info := r.page(bytes.NewReader(pages[i]), "", at, broken)
 				if turn == 0 {
-					first[i] = len(round.Samples)
+					first[i] = round.Len()
 				}
-				if round.State != StateUp || len(round.Samples) != first[i] || info.BadLines != 0 || info.Bytes != int64(len(pages[i])) {
+				if round.State != StateUp || round.Len() != first[i] || info.BadLines != 0 || info.Bytes != int64(len(pages[i])) {
 					t.Errorf("target %d, turn %d: state %q (%s), %d samples, %d bad lines, %d bytes; want %d samples of %d bytes",
-						i, turn, round.State, round.Reason, len(round.Samples), info.BadLines, info.Bytes, first[i], len(pages[i]))
+						i, turn, round.State, round.Reason, round.Len(), info.BadLines, info.Bytes, first[i], len(pages[i]))
 				}
 			}
 			if r.reader.lines.buf != nil {

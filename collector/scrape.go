@@ -165,7 +165,7 @@ func (s *targetScraper) report(round *Round, info pageInfo, about selfTold, redi
 	p.LastScrape, p.Duration = round.Time, round.Duration
 	p.Samples, p.Sampled = 0, info.Sampled
 	if round.State == StateUp {
-		p.Samples = len(round.Samples) - 1 // without up
+		p.Samples = round.Len() - 1 // without up
 		p.From = info.From
 	}
 	p.Warning = s.warnings(round, info, redirected)

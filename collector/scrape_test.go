@@ -50,7 +50,7 @@ type kept struct {
 
 func keep(r *Round) kept {
 	k := kept{Round: *r, values: map[string]float64{}}
-	for _, s := range r.Samples {
+	for _, s := range samplesOf(r) {
 		k.values[s.Series.Labels.String()] = s.Value
 	}
 	for _, s := range r.Stale {
@@ -617,7 +617,7 @@ func BenchmarkScrape(b *testing.B) {
 			defer server.Close()
 			r := newRig(b, server.URL, nil)
 			samples := 0
-			r.sink = func(_ context.Context, round *Round) { samples = len(round.Samples) }
+			r.sink = func(_ context.Context, round *Round) { samples = round.Len() }
 			now := at(0)
 			r.scrape(b.Context(), now)
 			b.SetBytes(int64(len(page)))

@@ -88,21 +88,20 @@ func (r *rounds) stored(samples []StoredSample, at time.Time) (*Round, pageInfo)
 }
 
 // stored takes the values of one scrape that were stored, as read does of a body.
-func (p *pageReader) stored(values []StoredSample, at time.Time) (samples []Sample, stale []*Series, info pageInfo, err error) {
+func (p *pageReader) stored(values []StoredSample, at time.Time) (yield, pageInfo, error) {
 	p.page.reset(false)
 	p.sums.begin()
 	for i := range values {
 		if err := p.storedValue(values[i].Series, values[i].Value); err != nil {
-			return nil, nil, info, err
+			return yield{}, pageInfo{}, err
 		}
 	}
 	src := p.recognise()
-	info = p.info(src)
+	info := p.info(src)
 	if err := p.judgeFamilies(src); err != nil {
-		return nil, nil, info, err
+		return yield{}, info, err
 	}
-	samples, stale = p.accept(&info, src, at)
-	return samples, stale, info, nil
+	return p.accept(&info, src, at), info, nil
 }
 
 // storedValue takes one value; what cannot be read of it is left out.

@@ -37,7 +37,7 @@ func storedFrom(t *testing.T, line string) (StoredSample, bool) {
 
 func roundText(r *Round) []string {
 	all := []string{fmt.Sprintf("%s %s %t %d stale", r.State, r.Target.Source, r.Sampled, len(r.Stale))}
-	for _, s := range r.Samples {
+	for _, s := range samplesOf(r) {
 		all = append(all, fmt.Sprintf("%s %g", s.Series.Labels, s.Value))
 	}
 	slices.Sort(all)
@@ -61,7 +61,7 @@ func TestStoredIsAsThePage(t *testing.T) {
 		at := time.UnixMilli(1_795_984_000_000)
 		want, _ := NewSavedReader(storedTarget()).Page(bytes.NewReader(page), at)
 		got := NewStored(storedTarget()).Page(samples, at)
-		if diff := cmp.Diff(roundText(want), roundText(got)); diff != "" || len(got.Samples) < 30 {
+		if diff := cmp.Diff(roundText(want), roundText(got)); diff != "" || got.Len() < 30 {
 			t.Errorf("%s (-page +stored):\n%s", file, diff)
 		}
 	}
@@ -116,7 +116,7 @@ func BenchmarkStoredPage(b *testing.B) {
 	page := testPage(b, "vllm-0.32.0.prom.gz")
 	round, _ := NewSavedReader(storedTarget()).Page(bytes.NewReader(page), time.UnixMilli(1_795_984_000_000))
 	var samples []StoredSample
-	for _, s := range round.Samples {
+	for _, s := range samplesOf(round) {
 		if series := NewStoredSeries(s.Series.Labels); series != nil {
 			samples = append(samples, StoredSample{series, s.Value})
 		}

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"iter"
 	"math"
 	"slices"
 
@@ -24,8 +25,8 @@ const (
 // An input is one exposed series, known by the hash of its text before the
 // value. Its labels are not kept: they may be personal.
 type input struct {
-	// out is nil for a series that is recognised and left out.
-	out  *output
+	// cell is what it feeds, nil for a series that is recognised and left out.
+	cell *cell
 	name *sampleName
 	// last is the value on the last page that was taken, cur that on the present one.
 	last, cur float64
@@ -45,22 +46,40 @@ const (
 	inputGone                   // counted once, but not on the last page
 )
 
-// An output is one series that is passed on, fed by one input or several.
-type output struct {
-	series Series
-	family *family
+// A cell is one number that is passed on, fed by one input or several.
+type cell struct {
+	out *output
 	// value is the present one; that of counts is the inputs' sum plus offset.
 	// before is the one of the page before.
 	value, before float64
 	// offset is what is missing from the sum because inputs vanished or fell.
 	offset float64
+	// bound is the upper one of a bucket.
+	bound float64
 	// page is the number of the page that fed it last.
 	page uint32
 	// shared says that more than one input fed it at once.
 	shared bool
-	// Of a moved series: decider is the input that it follows, movedOn the page
-	// on which that changed, since the first page of the process, and well says
-	// that the deployment answered since.
+}
+
+// An output is one series that is passed on: one cell, or those of a histogram.
+type output struct {
+	series Series
+	family *family
+	// page is the number of the page that fed it last.
+	page uint32
+	// cell is the number of a series that has one only.
+	cell cell
+	// parts are the cells of a histogram, nil for all else.
+	parts *parts
+	// moves is what a moved series follows, nil for all else.
+	moves *moves
+}
+
+// moves is the state of a moved series: decider is the input that it follows,
+// movedOn the page on which that changed, since the first page of the process,
+// and well says that the deployment answered since.
+type moves struct {
 	decider        *input
 	movedOn, since uint32
 	well           bool
@@ -80,8 +99,17 @@ type sums struct {
 	next int
 	// exposed are the outputs passed on last, fed those of the present page.
 	exposed, fed []*output
-	stale        []*Series
-	samples      []Sample
+	// yield is what the last page that was taken gave, counts its buckets.
+	yield  yield
+	counts []float64
+}
+
+// yield is what a page gives. Its slices are valid until the next one is read.
+type yield struct {
+	samples    []Sample
+	histograms []Histogram
+	// stale were given of the page before, and are gone.
+	stale []*Series
 }
 
 func newSums() *sums {
@@ -125,14 +153,25 @@ func (s *sums) see(in *input, value float64) bool {
 	return true
 }
 
+// cellOf finds or makes the place of a series: lset are the labels that it is
+// passed on with, for a part of a histogram those of the whole; bound is that of
+// a bucket.
+func (s *sums) cellOf(lset labels.Labels, name *sampleName, bound float64) *cell {
+	out := s.outputOf(lset, name.family)
+	if out.parts == nil {
+		return &out.cell
+	}
+	return out.parts.cell(out, name.part, bound)
+}
+
 // outputOf finds or makes the series with these labels.
 func (s *sums) outputOf(lset labels.Labels, f *family) *output {
 	for h := lset.Hash(); ; h++ {
 		out, ok := s.outputs[h]
 		if !ok {
-			out = &output{series: Series{Labels: lset}, family: f}
+			out = newOutput(lset, f)
 			s.outputs[h] = out
-			if f.kind == moved {
+			if out.moves != nil {
 				s.states[lset.Get(labelModelID)] = out
 			}
 			return out
@@ -141,6 +180,19 @@ func (s *sums) outputOf(lset labels.Labels, f *family) *output {
 			return out
 		}
 	}
+}
+
+func newOutput(lset labels.Labels, f *family) *output {
+	out := &output{series: Series{Labels: lset}, family: f}
+	out.cell.out = out
+	switch f.kind {
+	case histogram:
+		out.parts, out.series.Whole = &parts{}, true
+	case moved:
+		out.moves = &moves{}
+	case counter, sumAndCount, gauge, peak:
+	}
+	return out
 }
 
 // take makes the present page the last one: it sums the inputs for which
@@ -185,7 +237,7 @@ func (s *sums) leaveOut(wanted func(*input) bool) {
 func (s *sums) fellTogether() bool {
 	all, fell := 0, 0
 	for _, in := range s.live {
-		if !in.out.family.kind.counts() || in.last <= 0 {
+		if !in.name.family.kind.counts() || in.last <= 0 {
 			continue
 		}
 		all++
@@ -199,8 +251,12 @@ func (s *sums) fellTogether() bool {
 // restart forgets what the old process had counted.
 func (s *sums) restart() {
 	for _, out := range s.outputs {
-		out.offset = 0
-		out.decider, out.movedOn, out.since, out.well = nil, 0, 0, false
+		for c := range out.cells() {
+			c.offset = 0
+		}
+		if out.moves != nil {
+			*out.moves = moves{}
+		}
 	}
 	for _, in := range s.inputs {
 		in.state = inputNew
@@ -211,22 +267,22 @@ func (s *sums) restart() {
 // rebase keeps sums from falling where inputs fell or vanished while the process lives.
 func (s *sums) rebase() {
 	for _, in := range s.seen {
-		in.out.offset += in.lost()
+		in.cell.offset += in.lost()
 	}
 	for _, in := range s.live {
 		if in.page == s.page || in.state != inputLive {
 			continue
 		}
 		in.state = inputGone
-		if in.out.accumulates() {
-			in.out.offset += in.last
+		if in.cell.accumulates() {
+			in.cell.offset += in.last
 		}
 	}
 }
 
 // lost is what the sum would lose by this input alone.
 func (in *input) lost() float64 {
-	if !in.out.accumulates() {
+	if !in.cell.accumulates() {
 		return 0
 	}
 	switch {
@@ -241,72 +297,112 @@ func (in *input) lost() float64 {
 	}
 }
 
-// accumulates says whether the output must outlive its inputs.
-func (out *output) accumulates() bool {
-	f := out.family
-	return f.kind.counts() && (out.shared || f.source != nil && f.source.accumulates)
+// accumulates says whether the cell must outlive its inputs.
+func (c *cell) accumulates() bool {
+	f := c.out.family
+	return f.kind.counts() && (c.shared || f.source != nil && f.source.accumulates)
 }
 
-// sum adds up the page's inputs and sets samples and fed.
+// sum adds up the page's inputs and sets what the page yields.
 func (s *sums) sum() {
 	s.follow()
-	s.fed, s.samples = s.fed[:0], s.samples[:0]
+	s.fed = s.fed[:0]
 	for _, in := range s.seen {
-		out := in.out
-		if out.page != s.page {
+		if out := in.cell.out; out.page != s.page {
+			out.page = s.page
 			s.fed = append(s.fed, out)
 		}
-		out.add(in, s.page)
+		in.cell.add(in, s.page)
 		in.last, in.state = in.cur, inputLive
 	}
-	finite := s.fed[:0]
+	s.yield.samples, s.yield.histograms, s.counts = s.yield.samples[:0], s.yield.histograms[:0], s.counts[:0]
+	known := s.fed[:0]
 	for _, out := range s.fed {
-		if math.IsInf(out.value, 0) { // finite inputs can still add up to more than there is
+		if !out.settle(s.page) {
 			out.page--
 			continue
 		}
-		if slip := out.before - out.value; slip > 0 && slip < rounding*out.before && out.accumulates() {
-			out.value = out.before
+		known = append(known, out)
+		if out.parts == nil {
+			s.yield.samples = append(s.yield.samples, Sample{Series: &out.series, Value: out.cell.value})
+			continue
 		}
-		out.before = out.value
-		finite = append(finite, out)
-		s.samples = append(s.samples, Sample{Series: &out.series, Value: out.value})
+		var h Histogram
+		h, s.counts = out.histogram(s.page, s.counts)
+		s.yield.histograms = append(s.yield.histograms, h)
 	}
-	s.fed = finite
-	s.samples = slices.Grow(s.samples, 1) // the round's own up is appended
+	s.fed = known
+	s.yield.samples = slices.Grow(s.yield.samples, 1) // the round's own up is appended
 }
 
-// add brings one input's present value into the output's.
-func (out *output) add(in *input, page uint32) {
-	first := out.page != page
-	out.page = page
-	switch out.family.kind {
+// cells lists all of the output's.
+func (out *output) cells() iter.Seq[*cell] {
+	return func(yield func(*cell) bool) {
+		if out.parts == nil {
+			yield(&out.cell)
+			return
+		}
+		out.parts.each(yield)
+	}
+}
+
+// settle ends the page for the output; false where nothing of it is a number.
+func (out *output) settle(page uint32) bool {
+	if out.parts == nil {
+		return out.cell.settle(page)
+	}
+	return out.parts.settle(page)
+}
+
+// add brings one input's present value into the cell's.
+func (c *cell) add(in *input, page uint32) {
+	first := c.page != page
+	c.page = page
+	switch c.out.family.kind {
 	case counter, histogram, sumAndCount, gauge:
 		if first {
-			out.value = out.offset
+			c.value = c.offset
 		}
-		out.shared = out.shared || !first
-		out.value += in.cur
+		c.shared = c.shared || !first
+		c.value += in.cur
 	case peak:
-		if first || in.cur > out.value {
-			out.value = in.cur
+		if first || in.cur > c.value {
+			c.value = in.cur
 		}
 	case moved:
-		out.decide(in, first)
+		c.value = c.out.moves.decide(in, c.value, first)
 	}
+}
+
+// settle ends the page for the cell; false when it holds no number on it.
+func (c *cell) settle(page uint32) bool {
+	if c.page != page {
+		return false
+	}
+	if math.IsInf(c.value, 0) { // finite inputs can still add up to more than there is
+		c.page--
+		return false
+	}
+	if slip := c.before - c.value; slip > 0 && slip < rounding*c.before && c.accumulates() {
+		c.value = c.before
+	}
+	c.before = c.value
+	return true
 }
 
 // decide gives a moved series its value: that of the input that changed last,
 // of the highest while none has, and 0 (well) once the deployment answered after that.
-func (out *output) decide(in *input, first bool) {
-	following := out.decider != nil && out.decider.page == out.page
+func (m *moves) decide(in *input, value float64, first bool) float64 {
+	following := m.decider != nil && m.decider.page == in.page
 	switch {
-	case out.well:
-		out.value = 0
+	case m.well:
+		return 0
 	case following:
-		out.value = out.decider.cur
-	case first || in.cur > out.value:
-		out.value = in.cur
+		return m.decider.cur
+	case first || in.cur > value:
+		return in.cur
+	default:
+		return value
 	}
 }
 
@@ -316,38 +412,38 @@ func (out *output) decide(in *input, first bool) {
 // back; it sets 0 on each success, which is no change where it was 0 before.
 func (s *sums) follow() {
 	for _, in := range s.seen {
-		if in.out.family.kind == moved {
-			in.out.notice(in, s.page)
+		if moves := in.cell.out.moves; moves != nil {
+			moves.notice(in, s.page)
 		}
 	}
 	for _, in := range s.seen {
-		if !in.out.family.clears || in.state != inputLive || in.cur <= in.last {
+		if !in.name.family.clears || in.state != inputLive || in.cur <= in.last {
 			continue
 		}
-		if state, ok := s.states[in.out.series.Labels.Get(labelModelID)]; ok && state.movedOn != s.page {
-			state.well = true
+		if state, ok := s.states[in.cell.out.series.Labels.Get(labelModelID)]; ok && state.moves.movedOn != s.page {
+			state.moves.well = true
 		}
 	}
 }
 
 // notice makes an input that changed the decider; of several the highest.
-func (out *output) notice(in *input, page uint32) {
-	if out.since == 0 {
-		out.since = page
+func (m *moves) notice(in *input, page uint32) {
+	if m.since == 0 {
+		m.since = page
 	}
-	changed := in.state != inputNew && in.cur != in.last || in.state == inputNew && out.since != page
-	if !changed || out.movedOn == page && in.cur <= out.decider.cur {
+	changed := in.state != inputNew && in.cur != in.last || in.state == inputNew && m.since != page
+	if !changed || m.movedOn == page && in.cur <= m.decider.cur {
 		return
 	}
-	out.decider, out.movedOn, out.well = in, page, false
+	m.decider, m.movedOn, m.well = in, page, false
 }
 
 // settle finds what was passed on before and is not any more.
 func (s *sums) settle() {
-	s.stale = s.stale[:0]
+	s.yield.stale = s.yield.stale[:0]
 	for _, out := range s.exposed {
 		if out.page != s.page {
-			s.stale = append(s.stale, &out.series)
+			s.yield.stale = append(s.yield.stale, &out.series)
 		}
 	}
 	s.exposed, s.fed = s.fed, s.exposed
@@ -355,31 +451,40 @@ func (s *sums) settle() {
 
 // lose takes all series for gone and returns those that were passed on last.
 func (s *sums) lose() []*Series {
-	s.stale = s.stale[:0]
+	s.yield.stale = s.yield.stale[:0]
 	for _, out := range s.exposed {
-		s.stale = append(s.stale, &out.series)
+		s.yield.stale = append(s.yield.stale, &out.series)
 	}
 	s.exposed = s.exposed[:0]
-	return s.stale
+	return s.yield.stale
 }
 
 // forget drops what no page held for as many pages.
 func (s *sums) forget(pages uint32) {
-	held := make(map[*output]bool, len(s.outputs))
+	held := make(map[*cell]bool, len(s.inputs))
 	for h, in := range s.inputs {
 		if s.page-in.page >= pages {
 			delete(s.inputs, h)
-		} else if in.out != nil {
-			held[in.out] = true
+		} else if in.cell != nil {
+			held[in.cell] = true
 		}
 	}
 	for h, out := range s.outputs {
-		if held[out] {
+		if out.held(held) {
 			continue
 		}
 		delete(s.outputs, h)
-		if out.family.kind == moved {
+		if out.moves != nil {
 			delete(s.states, out.series.Labels.Get(labelModelID))
 		}
 	}
+}
+
+// held drops the output's buckets that no input feeds, and says whether one
+// feeds anything of it.
+func (out *output) held(by map[*cell]bool) bool {
+	if out.parts == nil {
+		return by[&out.cell]
+	}
+	return out.parts.held(by)
 }

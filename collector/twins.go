@@ -86,14 +86,21 @@ func marks(to []uint64, round *Round) []uint64 {
 	var own []string // in order, as Labels holds them
 	round.Target.Labels.Range(func(l labels.Label) { own = append(own, l.Name) })
 	var scratch []byte
-	for _, s := range round.Samples {
-		name := s.Series.Labels.Get(model.MetricNameLabel)
-		if s.Value == math.Trunc(s.Value) || !strings.HasSuffix(name, suffixSum) {
-			continue
+	mark := func(name string, ls labels.Labels, sum float64) {
+		if math.IsNaN(sum) || sum == math.Trunc(sum) {
+			return
 		}
 		var hash uint64
-		hash, scratch = s.Series.Labels.HashWithoutLabels(scratch, own...)
-		to = append(to, hash^xxhash.Sum64String(name)^math.Float64bits(s.Value)*spread)
+		hash, scratch = ls.HashWithoutLabels(scratch, own...)
+		to = append(to, hash^xxhash.Sum64String(name)^math.Float64bits(sum)*spread)
+	}
+	for _, s := range round.Samples {
+		if name := s.Series.Labels.Get(model.MetricNameLabel); strings.HasSuffix(name, suffixSum) {
+			mark(name, s.Series.Labels, s.Value)
+		}
+	}
+	for _, h := range round.Histograms {
+		mark(h.Series.Labels.Get(model.MetricNameLabel), h.Series.Labels, h.Sum)
 	}
 	slices.Sort(to)
 	return to

@@ -1,0 +1,24 @@
+package collector
+
+import (
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// classic is what a page yields, each histogram as the series that it stands for.
+func (y yield) classic() []Sample { return classic(y.samples, y.histograms) }
+
+// samplesOf is the round's samples and those that its histograms stand for.
+func samplesOf(r *Round) []Sample { return classic(r.Samples, r.Histograms) }
+
+func classic(samples []Sample, histograms []Histogram) []Sample {
+	var all []Sample
+	for _, h := range histograms {
+		name := h.Series.Labels.Get(model.MetricNameLabel)
+		for part := range h.Parts() {
+			ls := labels.NewBuilder(h.Series.Labels).Set(model.MetricNameLabel, name+part.Suffix).Set(labels.BucketLabel, part.Le).Labels()
+			all = append(all, Sample{Series: &Series{Labels: ls}, Value: part.Value})
+		}
+	}
+	return append(all, samples...)
+}
