@@ -291,7 +291,7 @@ func (c *Collector) targets() (targets map[string]found, owner map[string]*job, 
 			complaints[fmt.Sprintf("%s: %v", j.config.where(), err)] = true
 		}
 	}
-	kept, twice := unique(all)
+	kept, twice := distinct(all)
 	targets, owner, warnings = map[string]found{}, map[string]*job{}, map[string]string{}
 	for _, f := range kept {
 		targets[f.id()], owner[f.id()] = f, jobOf[f.config]

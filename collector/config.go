@@ -350,7 +350,7 @@ func CheckConfig(g GlobalConfig, scrapes []ScrapeConfig) error {
 		}
 		static = append(static, targets...)
 	}
-	_, twice := unique(static)
+	_, twice := distinct(static)
 	for _, d := range twice {
 		errs = append(errs, problem{"static_configs", d.text()}.err(d.second.config.line, d.second.config.where()))
 	}

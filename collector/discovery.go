@@ -146,9 +146,9 @@ func (d twin) text() string {
 	return fmt.Sprintf("duplicate target %s in job %q and %q: remove one, it would be counted twice", name, a, b)
 }
 
-// unique keeps the first of targets that are the same page or would have the
+// distinct keeps the first of targets that are the same page or would have the
 // same job and instance, and returns the others beside.
-func unique(targets []found) (kept []found, twice []twin) {
+func distinct(targets []found) (kept []found, twice []twin) {
 	byID, byAddress := map[string]int{}, map[string]int{}
 	for _, f := range targets {
 		i, ok := byID[f.id()]

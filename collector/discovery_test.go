@@ -96,7 +96,7 @@ func TestUniqueKeepsTheFirst(t *testing.T) {
 		}
 		all = append(all, targets...)
 	}
-	kept, twice := unique(all)
+	kept, twice := distinct(all)
 	var urls []string
 	for _, f := range kept {
 		urls = append(urls, f.config.JobName+" "+f.target.URL)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"unique"
 )
 
 // maxNames is how many names of a page are remembered for the next one.
@@ -15,8 +16,9 @@ type page struct {
 	// last is the name of the last line: the lines of a family follow each other.
 	last seenName
 	// order holds the names of the page before, and of this one as far as it was
-	// read, in their order; next is where the next one should be.
-	order []seenName
+	// read, in their order; next is where the next one should be. The pages of a
+	// fleet have the same names: they share them.
+	order []unique.Handle[seenName]
 	next  int
 	// best is each family's best exposed name so far; ranked says that one had several.
 	best   []*sampleName
@@ -175,9 +177,11 @@ func (pg *page) nameOf(line []byte) (*sampleName, bool) {
 	if pg.last.begins(line) {
 		return pg.last.readAs, true
 	}
-	if pg.next < len(pg.order) && pg.order[pg.next].begins(line) {
-		pg.follow(pg.order[pg.next], line)
-		return pg.last.readAs, true
+	if pg.next < len(pg.order) {
+		if name := pg.order[pg.next].Value(); name.begins(line) {
+			pg.follow(name, line)
+			return pg.last.readAs, true
+		}
 	}
 	pg.last = seenName{}
 	n := nameEnd(line)
@@ -195,14 +199,14 @@ func (pg *page) nameOf(line []byte) (*sampleName, bool) {
 	if !ok && !looksLikeSample(line, n) {
 		return nil, false
 	}
-	name := seenName{text: string(line[:n]), readAs: readAs}
+	name := unique.Make(seenName{text: string(line[:n]), readAs: readAs})
 	pg.remember(name)
-	pg.follow(name, line)
+	pg.follow(name.Value(), line)
 	return readAs, true
 }
 
 // remember notes that a name is not where it was on the page before.
-func (pg *page) remember(name seenName) {
+func (pg *page) remember(name unique.Handle[seenName]) {
 	if pg.next < len(pg.order) {
 		pg.order = slices.Delete(pg.order, pg.next, len(pg.order))
 	}

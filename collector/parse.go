@@ -158,7 +158,7 @@ func (p *pageReader) take(src *source, at time.Time) bool {
 		}
 	}
 	p.noteNames(src)
-	if len(p.sums.inputs) > 2*p.limits.Series {
+	if p.sums.known() > 2*p.limits.Series {
 		p.sums.forget(1)
 	}
 	return restarted
@@ -245,15 +245,16 @@ func (p *pageReader) sample(line []byte, name *sampleName, ended bool) (bool, er
 		pg.born(series, value)
 		return true, nil
 	}
-	in := p.sums.find(series)
-	if in == nil {
-		var err error
-		if in, err = p.admit(line, end, name); errors.Is(err, errExemplar) {
+	in, known := p.sums.find(series)
+	if !known {
+		fresh, err := p.admit(line, end, name)
+		switch {
+		case errors.Is(err, errExemplar):
 			return p.exemplar(line, name, ended)
-		} else if err != nil {
+		case err != nil:
 			return false, refusal(err)
 		}
-		p.sums.admit(series, in)
+		in = p.sums.admit(series, fresh)
 	}
 	pg.good++
 	if pg.wanted++; pg.wanted > p.limits.Series {
@@ -263,8 +264,8 @@ func (p *pageReader) sample(line []byte, name *sampleName, ended bool) (bool, er
 }
 
 // value notes a wanted sample; false when it cannot be used.
-func (p *pageReader) value(in *input, value float64, ended bool) bool {
-	pg := &p.page
+func (p *pageReader) value(id inputID, value float64, ended bool) bool {
+	pg, in := &p.page, &p.sums.inputs[id]
 	if in.cell == nil {
 		pg.foreign++
 		return true
@@ -276,7 +277,7 @@ func (p *pageReader) value(in *input, value float64, ended bool) bool {
 	if !ended && in.state == inputLive && in.name.family.kind.counts() && value < in.last {
 		return false // digits are missing
 	}
-	if !p.sums.see(in, value) {
+	if !p.sums.see(id, value) {
 		return false // the line is there twice
 	}
 	pg.found(in.name)
@@ -308,24 +309,24 @@ func (p *pageReader) exemplar(line []byte, name *sampleName, ended bool) (bool, 
 }
 
 // admit decodes a series that was not seen before.
-func (p *pageReader) admit(line []byte, end int, name *sampleName) (*input, error) {
+func (p *pageReader) admit(line []byte, end int, name *sampleName) (input, error) {
 	p.scratch = append(append(p.scratch[:0], line...), '\n')
 	exposed, length, err := decodeSeries(p.scratch, p.page.openMetrics)
 	switch {
 	case err != nil:
-		return nil, err
+		return input{}, err
 	case length != end:
-		return nil, errExemplar
+		return input{}, errExemplar
 	}
 	return p.admitSeries(exposed, name)
 }
 
 // admitSeries gives a series its place by its exposed labels.
-func (p *pageReader) admitSeries(exposed labels.Labels, name *sampleName) (*input, error) {
+func (p *pageReader) admitSeries(exposed labels.Labels, name *sampleName) (input, error) {
 	if err := p.limits.check(exposed); err != nil {
-		return nil, err
+		return input{}, err
 	}
-	in := &input{name: name}
+	in := input{name: name}
 	src := name.family.source
 	if src != nil && src.foreign != "" && exposed.Has(src.foreign) {
 		return in, nil
@@ -334,7 +335,7 @@ func (p *pageReader) admitSeries(exposed labels.Labels, name *sampleName) (*inpu
 	if name.part == partBucket {
 		var ok bool
 		if bound, ok = parseValue([]byte(exposed.Get(labels.BucketLabel))); !ok || math.IsNaN(bound) {
-			return nil, errors.New("bucket without bound")
+			return input{}, errors.New("bucket without bound")
 		}
 	}
 	in.cell = p.sums.cellOf(p.keep(exposed, name), name, bound)

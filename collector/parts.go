@@ -49,26 +49,26 @@ type parts struct {
 	bounds []float64
 }
 
-// cell finds or makes the place of a part.
-func (p *parts) cell(out *output, which part, bound float64) *cell {
+// cell finds the place of a part, or has it made.
+func (p *parts) cell(which part, bound float64, made func() *cell) *cell {
 	switch which {
 	case partSum:
 		if p.sum == nil {
-			p.sum = &cell{out: out}
+			p.sum = made()
 		}
 		return p.sum
 	case partCount:
 		if p.count == nil {
-			p.count = &cell{out: out}
+			p.count = made()
 		}
 		return p.count
-	default:
-		at, found := slices.BinarySearchFunc(p.buckets, bound, func(c *cell, bound float64) int { return cmp.Compare(c.bound, bound) })
-		if !found {
-			p.buckets = slices.Insert(p.buckets, at, &cell{out: out, bound: bound})
-		}
-		return p.buckets[at]
+	case partBucket, partNone:
 	}
+	at, found := slices.BinarySearchFunc(p.buckets, bound, func(c *cell, bound float64) int { return cmp.Compare(c.bound, bound) })
+	if !found {
+		p.buckets = slices.Insert(p.buckets, at, made())
+	}
+	return p.buckets[at]
 }
 
 // each calls yield for every part that there is, until it returns false.

@@ -111,14 +111,14 @@ func (p *pageReader) storedValue(s *StoredSeries, value float64) error {
 		pg.born(s.key, value)
 		return nil
 	}
-	in := p.sums.find(s.key)
-	if in == nil {
-		var err error
-		if in, err = p.admitSeries(s.labels, s.readAs); err != nil {
+	in, known := p.sums.find(s.key)
+	if !known {
+		fresh, err := p.admitSeries(s.labels, s.readAs)
+		if err != nil {
 			pg.bad++
 			return refusal(err)
 		}
-		p.sums.admit(s.key, in)
+		in = p.sums.admit(s.key, fresh)
 	}
 	if pg.wanted++; pg.wanted > p.limits.Series {
 		return p.tooMany()

@@ -20,6 +20,11 @@ const (
 	rounding = 1e-9
 	// forgetPages is after how many pages that lack it a series is forgotten.
 	forgetPages = 240
+	// indexPages is for how many pages that hold nothing new, nothing less and
+	// nothing in another order the index is kept.
+	indexPages = 8
+	// cellBlock is how many cells are made at once.
+	cellBlock = 32
 )
 
 // An input is one exposed series, known by the hash of its text before the
@@ -37,6 +42,9 @@ type input struct {
 	page, place uint32
 	state       inputState
 }
+
+// An inputID is an input's place among all.
+type inputID uint32
 
 type inputState uint8
 
@@ -76,25 +84,33 @@ type output struct {
 	moves *moves
 }
 
-// moves is the state of a moved series: decider is the input that it follows,
-// movedOn the page on which that changed, since the first page of the process,
+// moves is the state of a moved series: decider is the input that it follows
+// once movedOn is not 0, movedOn the page on which that changed, since the first page of the process,
 // and well says that the deployment answered since.
 type moves struct {
-	decider        *input
+	decider        inputID
 	movedOn, since uint32
 	well           bool
 }
 
 // sums keeps all series of one target from page to page.
 type sums struct {
-	inputs  map[uint64]*input
+	// inputs are all that are known, free the places of those that were forgotten.
+	inputs []input
+	free   []inputID
+	// index finds them by the hash of their text. It is there while pages change,
+	// missed is the last one on which it was needed.
+	index   map[uint64]inputID
+	missed  uint32
 	outputs map[uint64]*output
+	// cells is what is left of the last block of them.
+	cells []cell
 	// states finds a deployment's state by its model_id.
 	states map[string]*output
 	// page is the number of the present page.
 	page uint32
 	// seen are the present page's inputs in their order, live those of the last page taken.
-	seen, live []*input
+	seen, live []inputID
 	// next is where in live the next line's input should be: pages keep their order.
 	next int
 	// exposed are the outputs passed on last, fed those of the present page.
@@ -113,7 +129,7 @@ type yield struct {
 }
 
 func newSums() *sums {
-	return &sums{inputs: map[uint64]*input{}, outputs: map[uint64]*output{}, states: map[string]*output{}}
+	return &sums{outputs: map[uint64]*output{}, states: map[string]*output{}}
 }
 
 // begin starts a page. What an earlier page left behind without being taken is dropped.
@@ -123,33 +139,56 @@ func (s *sums) begin() {
 	s.next = 0
 }
 
-// find gives the input of a series, nil when it was not seen before.
-func (s *sums) find(series uint64) *input {
-	if s.next < len(s.live) && s.live[s.next].series == series {
-		s.next++
-		return s.live[s.next-1]
+// find gives the input of a series, false when it was not seen before.
+func (s *sums) find(series uint64) (inputID, bool) {
+	if s.next < len(s.live) {
+		if id := s.live[s.next]; s.inputs[id].series == series {
+			s.next++
+			return id, true
+		}
 	}
-	in, ok := s.inputs[series]
-	if !ok {
-		return nil
+	if s.missed = s.page; s.index == nil {
+		s.reindex()
 	}
-	s.next = int(in.place) + 1
-	return in
+	id, ok := s.index[series]
+	if ok {
+		s.next = int(s.inputs[id].place) + 1
+	}
+	return id, ok
 }
 
-// admit makes a series known.
-func (s *sums) admit(series uint64, in *input) {
+// reindex makes the index.
+func (s *sums) reindex() {
+	s.index = make(map[uint64]inputID, len(s.inputs))
+	for id := range s.inputs {
+		if in := &s.inputs[id]; in.name != nil {
+			s.index[in.series] = inputID(id)
+		}
+	}
+}
+
+// admit makes a series known that find did not find.
+func (s *sums) admit(series uint64, in input) inputID {
 	in.series = series
-	s.inputs[series] = in
+	id := inputID(len(s.inputs))
+	if last := len(s.free) - 1; last >= 0 {
+		id, s.free = s.free[last], s.free[:last]
+		s.inputs[id] = in
+	} else {
+		s.inputs = append(s.inputs, in)
+	}
+	s.index[series] = id
+	return id
 }
 
 // see notes the value of a known input; false when the page already held it.
-func (s *sums) see(in *input, value float64) bool {
+func (s *sums) see(id inputID, value float64) bool {
+	in := &s.inputs[id]
 	if in.page == s.page {
 		return false
 	}
 	in.page, in.cur, in.place = s.page, value, uint32(len(s.seen))
-	s.seen = append(s.seen, in)
+	s.seen = append(s.seen, id)
 	return true
 }
 
@@ -161,7 +200,20 @@ func (s *sums) cellOf(lset labels.Labels, name *sampleName, bound float64) *cell
 	if out.parts == nil {
 		return &out.cell
 	}
-	return out.parts.cell(out, name.part, bound)
+	return out.parts.cell(name.part, bound, func() *cell { return s.newCell(out, bound) })
+}
+
+// newCell makes a cell of a histogram. They are made in blocks: a histogram has
+// dozens of them, and the garbage collector looks at each thing that was made
+// by itself.
+func (s *sums) newCell(out *output, bound float64) *cell {
+	if len(s.cells) == 0 {
+		s.cells = make([]cell, cellBlock)
+	}
+	c := &s.cells[0]
+	s.cells = s.cells[1:]
+	c.out, c.bound = out, bound
+	return c
 }
 
 // outputOf finds or makes the series with these labels.
@@ -214,6 +266,9 @@ func (s *sums) take(wanted func(*input) bool, known, restarted bool) bool {
 	s.sum()
 	s.settle()
 	s.live, s.seen = s.seen, s.live
+	if s.page-s.missed > indexPages {
+		s.index = nil
+	}
 	if s.page%forgetPages == 0 {
 		s.forget(forgetPages)
 	}
@@ -223,9 +278,9 @@ func (s *sums) take(wanted func(*input) bool, known, restarted bool) bool {
 // leaveOut drops the inputs of the present page that are not wanted.
 func (s *sums) leaveOut(wanted func(*input) bool) {
 	kept := s.seen[:0]
-	for _, in := range s.seen {
-		if wanted(in) {
-			kept = append(kept, in)
+	for _, id := range s.seen {
+		if in := &s.inputs[id]; wanted(in) {
+			kept = append(kept, id)
 		} else {
 			in.state = inputNew
 		}
@@ -236,7 +291,8 @@ func (s *sums) leaveOut(wanted func(*input) bool) {
 // fellTogether says whether the counters of a page start anew.
 func (s *sums) fellTogether() bool {
 	all, fell := 0, 0
-	for _, in := range s.live {
+	for _, id := range s.live {
+		in := &s.inputs[id]
 		if !in.name.family.kind.counts() || in.last <= 0 {
 			continue
 		}
@@ -258,18 +314,20 @@ func (s *sums) restart() {
 			*out.moves = moves{}
 		}
 	}
-	for _, in := range s.inputs {
-		in.state = inputNew
+	for id := range s.inputs {
+		s.inputs[id].state = inputNew
 	}
 	s.live = s.live[:0]
 }
 
 // rebase keeps sums from falling where inputs fell or vanished while the process lives.
 func (s *sums) rebase() {
-	for _, in := range s.seen {
+	for _, id := range s.seen {
+		in := &s.inputs[id]
 		in.cell.offset += in.lost()
 	}
-	for _, in := range s.live {
+	for _, id := range s.live {
+		in := &s.inputs[id]
 		if in.page == s.page || in.state != inputLive {
 			continue
 		}
@@ -307,12 +365,13 @@ func (c *cell) accumulates() bool {
 func (s *sums) sum() {
 	s.follow()
 	s.fed = s.fed[:0]
-	for _, in := range s.seen {
+	for _, id := range s.seen {
+		in := &s.inputs[id]
 		if out := in.cell.out; out.page != s.page {
 			out.page = s.page
 			s.fed = append(s.fed, out)
 		}
-		in.cell.add(in, s.page)
+		s.add(in)
 		in.last, in.state = in.cur, inputLive
 	}
 	s.yield.samples, s.yield.histograms, s.counts = s.yield.samples[:0], s.yield.histograms[:0], s.counts[:0]
@@ -354,10 +413,11 @@ func (out *output) settle(page uint32) bool {
 	return out.parts.settle(page)
 }
 
-// add brings one input's present value into the cell's.
-func (c *cell) add(in *input, page uint32) {
-	first := c.page != page
-	c.page = page
+// add brings one input's present value into its cell's.
+func (s *sums) add(in *input) {
+	c := in.cell
+	first := c.page != s.page
+	c.page = s.page
 	switch c.out.family.kind {
 	case counter, histogram, sumAndCount, gauge:
 		if first {
@@ -370,7 +430,7 @@ func (c *cell) add(in *input, page uint32) {
 			c.value = in.cur
 		}
 	case moved:
-		c.value = c.out.moves.decide(in, c.value, first)
+		c.value = s.decide(c, in.cur, first)
 	}
 }
 
@@ -392,17 +452,17 @@ func (c *cell) settle(page uint32) bool {
 
 // decide gives a moved series its value: that of the input that changed last,
 // of the highest while none has, and 0 (well) once the deployment answered after that.
-func (m *moves) decide(in *input, value float64, first bool) float64 {
-	following := m.decider != nil && m.decider.page == in.page
+func (s *sums) decide(c *cell, value float64, first bool) float64 {
+	m := c.out.moves
 	switch {
 	case m.well:
 		return 0
-	case following:
-		return m.decider.cur
-	case first || in.cur > value:
-		return in.cur
-	default:
+	case m.movedOn > 0 && s.inputs[m.decider].page == s.page:
+		return s.inputs[m.decider].cur
+	case first || value > c.value:
 		return value
+	default:
+		return c.value
 	}
 }
 
@@ -411,12 +471,13 @@ func (m *moves) decide(in *input, value float64, first bool) float64 {
 // names while it is cooled down than while it answers, and never takes either
 // back; it sets 0 on each success, which is no change where it was 0 before.
 func (s *sums) follow() {
-	for _, in := range s.seen {
-		if moves := in.cell.out.moves; moves != nil {
-			moves.notice(in, s.page)
+	for _, id := range s.seen {
+		if in := &s.inputs[id]; in.name.family.kind == moved {
+			s.notice(in.cell.out.moves, id)
 		}
 	}
-	for _, in := range s.seen {
+	for _, id := range s.seen {
+		in := &s.inputs[id]
 		if !in.name.family.clears || in.state != inputLive || in.cur <= in.last {
 			continue
 		}
@@ -427,15 +488,16 @@ func (s *sums) follow() {
 }
 
 // notice makes an input that changed the decider; of several the highest.
-func (m *moves) notice(in *input, page uint32) {
+func (s *sums) notice(m *moves, id inputID) {
+	in := &s.inputs[id]
 	if m.since == 0 {
-		m.since = page
+		m.since = s.page
 	}
-	changed := in.state != inputNew && in.cur != in.last || in.state == inputNew && m.since != page
-	if !changed || m.movedOn == page && in.cur <= m.decider.cur {
+	changed := in.state != inputNew && in.cur != in.last || in.state == inputNew && m.since != s.page
+	if !changed || m.movedOn == s.page && in.cur <= s.inputs[m.decider].cur {
 		return
 	}
-	m.decider, m.movedOn, m.well = in, page, false
+	m.decider, m.movedOn, m.well = id, s.page, false
 }
 
 // settle finds what was passed on before and is not any more.
@@ -462,15 +524,23 @@ func (s *sums) lose() []*Series {
 // forget drops what no page held for as many pages.
 func (s *sums) forget(pages uint32) {
 	held := make(map[*cell]bool, len(s.inputs))
-	for h, in := range s.inputs {
-		if s.page-in.page >= pages {
-			delete(s.inputs, h)
-		} else if in.cell != nil {
+	for id := range s.inputs {
+		in := &s.inputs[id]
+		switch {
+		case in.name == nil: // forgotten before
+		case s.page-in.page >= pages:
+			delete(s.index, in.series)
+			*in = input{}
+			s.free = append(s.free, inputID(id))
+		case in.cell != nil:
 			held[in.cell] = true
 		}
 	}
 	for h, out := range s.outputs {
 		if out.held(held) {
+			if m := out.moves; m != nil && s.inputs[m.decider].name == nil {
+				m.movedOn = 0 // another may get its place
+			}
 			continue
 		}
 		delete(s.outputs, h)
@@ -488,3 +558,6 @@ func (out *output) held(by map[*cell]bool) bool {
 	}
 	return out.parts.held(by)
 }
+
+// known is how many inputs are known.
+func (s *sums) known() int { return len(s.inputs) - len(s.free) }
