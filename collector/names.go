@@ -36,7 +36,7 @@ const (
 	VLLME2E              = "vllm:e2e_request_latency_seconds"           // histogram
 	VLLMPrefillTime      = "vllm:request_prefill_time_seconds"          // _sum and _count only
 	VLLMDecodeTime       = "vllm:request_decode_time_seconds"           // _sum and _count only
-	VLLMIdleBeforeEvict  = "vllm:kv_block_idle_before_evict_seconds"    // histogram
+	VLLMIdleBeforeEvict  = "vllm:kv_block_idle_before_evict_seconds"    // _sum and _count only
 	VLLMExternalQueries  = "vllm:external_prefix_cache_queries_total"
 	VLLMExternalHits     = "vllm:external_prefix_cache_hits_total"
 

@@ -62,7 +62,7 @@ func vllmFamilies() []family {
 		{name: VLLME2E, kind: histogram},
 		{name: VLLMPrefillTime, kind: sumAndCount},
 		{name: VLLMDecodeTime, kind: sumAndCount},
-		{name: VLLMIdleBeforeEvict, kind: histogram},
+		{name: VLLMIdleBeforeEvict, kind: sumAndCount},
 		{name: VLLMExternalQueries},
 		{name: VLLMExternalHits},
 	}
