@@ -266,8 +266,8 @@ func (s *sums) take(wanted func(*input) bool, known, restarted bool) bool {
 	s.sum()
 	s.settle()
 	s.live, s.seen = s.seen, s.live
-	if s.page-s.missed > indexPages {
-		s.index = nil
+	if s.index != nil && s.page-s.missed > indexPages {
+		s.index, s.inputs = nil, slices.Clone(s.inputs) // without the room to grow
 	}
 	if s.page%forgetPages == 0 {
 		s.forget(forgetPages)
