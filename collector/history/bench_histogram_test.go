@@ -131,3 +131,72 @@ func BenchmarkAppendRound(b *testing.B) {
 		})
 	}
 }
+
+// benchFleet stores two hours of a fleet in one of the two ways.
+func benchFleet(b *testing.B, way string, targets, rounds int) *Store {
+	b.Helper()
+	f := newFleetPages(targets)
+	s, put := open(b, Options{Dir: b.TempDir()}), fleetStores(f)[way]
+	for i := range rounds {
+		f.step()
+		for _, r := range f.rounds {
+			put(b, s, r)
+		}
+		if i%120 == 0 {
+			s.db.ForceHeadMMap()
+		}
+	}
+	return s
+}
+
+// BenchmarkScanHistograms tells what the raw points of histograms cost, as a
+// backtest reads them.
+func BenchmarkScanHistograms(b *testing.B) {
+	const targets, rounds = 10, 480
+	m := []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "__name__", "vllm:hist_.+_(bucket|sum|count)")}
+	for _, way := range []string{"whole", "apart"} {
+		b.Run(way, func(b *testing.B) {
+			s := benchFleet(b, way, targets, rounds)
+			points := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := s.Scan(b.Context(), start, start.Add(3*time.Hour), m, func(_ labels.Labels, p []Point) error {
+					points += len(p)
+					return nil
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if want := b.N * targets * rounds * pageHistograms * (pageBuckets + 2); points != want {
+				b.Fatalf("%d points, want %d", points, want)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(points), "ns/point")
+		})
+	}
+}
+
+// BenchmarkQueryHistograms tells what queries of histograms cost.
+func BenchmarkQueryHistograms(b *testing.B) {
+	const targets, rounds = 20, 480
+	for _, way := range []string{"whole", "apart"} {
+		s := benchFleet(b, way, targets, rounds)
+		for _, tt := range []struct{ name, query string }{
+			{"quantile", `histogram_quantile(0.9, sum by (le) (rate({__name__="vllm:hist_0_seconds_bucket"}[5m])))`},
+			{"mean", `sum(rate({__name__="vllm:hist_0_seconds_sum"}[5m])) / sum(rate({__name__="vllm:hist_0_seconds_count"}[5m]))`},
+			{"counter", `sum(rate({__name__="vllm:metric_1_total"}[5m]))`},
+			{"regexp", `count({__name__=~"vllm:metric_1.+"})`},
+		} {
+			for span, step := range map[time.Duration]time.Duration{0: 0, 2 * time.Hour: 30 * time.Second} {
+				b.Run(fmt.Sprintf("%s/%s/%s", way, tt.name, span), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						to := start.Add(2 * time.Hour)
+						if got := answer(b, s.Queryable(), tt.query, to.Add(-span), to, step); got == "" {
+							b.Fatal("no answer")
+						}
+					}
+				})
+			}
+		}
+	}
+}

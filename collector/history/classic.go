@@ -156,7 +156,8 @@ func (q *classicQuerier) histograms(ctx context.Context, c *classicMatchers) ([]
 	return is, nil
 }
 
-// natives are the histograms themselves whose classic series are asked for.
+// natives are the series of the names that the histograms have whose classic
+// series are asked for. Whether they are of histograms is told by who reads them.
 func (q *classicQuerier) natives(ctx context.Context, hints *storage.SelectHints, c *classicMatchers, names []string) ([]*native, error) {
 	own := storage.SelectHints{Start: q.mint, End: q.maxt}
 	if hints != nil {
@@ -166,13 +167,7 @@ func (q *classicQuerier) natives(ctx context.Context, hints *storage.SelectHints
 	set := q.Querier.Select(ctx, true, &own, append([]*labels.Matcher{matchNames(names)}, c.others...)...)
 	var all []*native
 	for set.Next() {
-		is, err := q.shelf.classic(set.At())
-		if err != nil {
-			return nil, err
-		}
-		if is {
-			all = append(all, &native{series: set.At(), shelf: &q.shelf})
-		}
+		all = append(all, &native{series: set.At(), shelf: &q.shelf})
 	}
 	return all, set.Err()
 }
@@ -214,11 +209,18 @@ func (q *classicQuerier) classicSeries(ctx context.Context, hints *storage.Selec
 			return nil, err
 		}
 		b.histogram(n.series.Labels())
+		is := true
 		if b.wants(bucketSuffix) {
 			n.wanted = sharers
-			if err := q.shelf.learn(n); err != nil {
-				return nil, err
-			}
+			is, err = q.shelf.learn(n)
+		} else if hints == nil || hints.Func == "series" { // nobody will read it
+			is, err = q.shelf.classic(n.series)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !is {
+			continue
 		}
 		before := len(all)
 		for _, col := range n.columns() {

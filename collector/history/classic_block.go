@@ -128,7 +128,10 @@ type unfolder struct {
 	// shape is that of the last sample; of one that is stale that of the one before.
 	shape shape
 	// read says that the last sample was read, and waits for a block.
-	read  bool
+	read bool
+	// floating says that the series is one of floats.
+	floating bool
+
 	t     int64
 	stale bool
 	h     *histogram.Histogram
@@ -139,11 +142,8 @@ type unfolder struct {
 	row    []float64
 }
 
-// seek goes on to the first sample that is not before t; false where there is none.
+// seek begins with the first sample that is not before t; false where there is none.
 func (u *unfolder) seek(t int64) bool {
-	if u.read && u.t >= t {
-		return true
-	}
 	for vt := u.it.Seek(t); vt != chunkenc.ValNone; vt = u.it.Next() {
 		if u.take(vt) {
 			u.read = true
@@ -156,25 +156,29 @@ func (u *unfolder) seek(t int64) bool {
 // reset begins with a series, and keeps the memory.
 func (u *unfolder) reset(s storage.Series, only column) {
 	u.it, u.only, u.shape, u.read = s.Iterator(u.it), only, shape{}, false
+	u.floating = false
 }
 
-// next reads a sample that counts; false at the end.
+// next reads a sample that counts; false at the end. Series that begin with floats
+// have but the name of a histogram: nothing in them counts.
 func (u *unfolder) next() bool {
 	if u.read {
 		u.read = false
 		return true
 	}
-	for {
+	for !u.floating {
 		if vt := u.it.Next(); vt == chunkenc.ValNone {
 			return false
 		} else if u.take(vt) {
 			return true
 		}
+		u.floating = u.shape.kind == unknown
 	}
+	return false
 }
 
-// take takes the sample that the iterator is at. A float that is no stale marker
-// is one of a series that has but the name of the histogram.
+// take takes the sample that the iterator is at; false where it is a float, and no
+// stale marker.
 func (u *unfolder) take(vt chunkenc.ValueType) bool {
 	var sum float64
 	var schema int32

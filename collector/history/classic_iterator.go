@@ -73,13 +73,14 @@ func (c *columnIterator) Next() chunkenc.ValueType {
 	return chunkenc.ValFloat
 }
 
-// Seek implements chunkenc.Iterator. Blocks that end before t are passed over.
+// Seek implements chunkenc.Iterator. Blocks that end before t are passed over; what
+// is decoded alone is decoded all the same: only so it is known what ended in between.
 func (c *columnIterator) Seek(t unixMilli) chunkenc.ValueType {
 	if c.at >= 0 && c.at < len(c.times) && c.times[c.at] >= t {
 		return chunkenc.ValFloat
 	}
 	for len(c.times) == 0 || c.times[len(c.times)-1] < t {
-		if !c.load(c.seekBlock(t)) {
+		if !c.load(c.nextBlock()) {
 			return chunkenc.ValNone
 		}
 	}
@@ -139,14 +140,6 @@ func (c *columnIterator) nextBlock() *block {
 	}
 	c.next++
 	return c.shelved[c.next-1]
-}
-
-// seekBlock returns the next block that may reach to t; nil where none does.
-func (c *columnIterator) seekBlock(t int64) *block {
-	if c.begin(); c.shelved == nil && !c.exhausted && !c.unfolder.seek(t) {
-		return nil
-	}
-	return c.nextBlock()
 }
 
 func (c *columnIterator) decode() *block {

@@ -7,7 +7,6 @@ import (
 	"sort"
 
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
 const (
@@ -100,39 +99,36 @@ func (s *shelf) drop(n *native) {
 	n.blocks, n.size, n.place = nil, 0, nil
 }
 
-// classic says that a series is one of histograms that have classic series. One
-// of floats that has but the name of a histogram begins with a float.
+// classic says that a series is one of histograms that have classic series.
 func (s *shelf) classic(series storage.Series) (bool, error) {
-	u := &s.unfolder
-	u.reset(series, column{suffix: countSuffix})
-	for vt := u.it.Next(); vt != chunkenc.ValNone; vt = u.it.Next() {
-		switch taken := u.take(vt); {
-		case !taken:
-			return false, nil
-		case vt != chunkenc.ValFloat && u.shape.kind != foreign:
+	s.unfolder.reset(series, column{suffix: countSuffix})
+	for s.unfolder.next() {
+		if s.unfolder.shape.kind == custom {
 			return true, nil
 		}
 	}
-	return false, u.it.Err()
+	return false, s.unfolder.it.Err()
 }
 
-// learn finds out what bounds the histogram has. While there is room, what is
-// decoded for it is kept.
-func (s *shelf) learn(n *native) error {
+// learn finds out what bounds the histogram has; false where it has no classic
+// series. While there is room, what is decoded for it is kept.
+func (s *shelf) learn(n *native) (found bool, err error) {
 	if n.wanted >= sharers && !s.full {
 		s.full = !s.take(n, s.room-s.size)
 	}
 	if n.blocks != nil {
 		for _, b := range n.blocks {
 			n.bounds = union(n.bounds, b.bounds)
+			found = found || b.kind == custom
 		}
-		return nil
+		return found, nil
 	}
 	s.unfolder.reset(n.series, column{suffix: countSuffix})
 	for s.unfolder.fill(&s.scratch, blockRows) {
 		n.bounds = union(n.bounds, s.scratch.bounds)
+		found = found || s.scratch.kind == custom
 	}
-	return s.unfolder.it.Err()
+	return found, s.unfolder.it.Err()
 }
 
 // union adds bounds to rising ones.

@@ -233,7 +233,7 @@ var twinQueries = []string{
 
 var engineForTest = promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute, EnableAtModifier: true, Parser: parser.NewParser(parser.Options{})})
 
-func answer(t *testing.T, q storage.Queryable, query string, from, to time.Time, step time.Duration) string {
+func answer(t testing.TB, q storage.Queryable, query string, from, to time.Time, step time.Duration) string {
 	t.Helper()
 	var run promql.Query
 	var err error

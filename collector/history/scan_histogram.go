@@ -172,7 +172,7 @@ func (r *reader) scanBothForms(ctx context.Context, h *scannedHistogram, stale b
 	b := newColumnLabels(h.asked)
 	b.histogram(h.series.Labels())
 	h.wanted = sharers
-	if err := r.q.shelf.learn(h.native); err != nil {
+	if _, err := r.q.shelf.learn(h.native); err != nil {
 		return fmt.Errorf("history: read %s: %w", h.series.Labels(), err)
 	}
 	parts := map[uint64][]storage.Series{}
