@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
@@ -22,11 +25,15 @@ import (
 type classicQuerier struct {
 	storage.Querier
 	mint, maxt int64
-	shelf      shelf
+	// chunks opens what tells the buckets without the samples; nil where opening
+	// costs more than it saves.
+	chunks func() (storage.ChunkQuerier, error)
+	opened storage.ChunkQuerier
+	shelf  shelf
 }
 
-func newClassicQuerier(q storage.Querier, mint, maxt int64) *classicQuerier {
-	return &classicQuerier{Querier: q, mint: mint, maxt: maxt, shelf: shelf{room: shelfRoom, lone: loneRoom}}
+func newClassicQuerier(q storage.Querier, mint, maxt int64, chunks func() (storage.ChunkQuerier, error)) *classicQuerier {
+	return &classicQuerier{Querier: q, mint: mint, maxt: maxt, chunks: chunks, shelf: shelf{room: shelfRoom, lone: loneRoom}}
 }
 
 // classicMatchers are what is asked for, split into what is asked of the name,
@@ -167,17 +174,61 @@ func (q *classicQuerier) natives(ctx context.Context, hints *storage.SelectHints
 	set := q.Querier.Select(ctx, true, &own, append([]*labels.Matcher{matchNames(names)}, c.others...)...)
 	var all []*native
 	for set.Next() {
-		all = append(all, &native{series: set.At(), shelf: &q.shelf})
+		s := set.At()
+		all = append(all, &native{labels: s.Labels(), series: s, shelf: &q.shelf})
 	}
 	return all, set.Err()
+}
+
+// exposed are the histograms whose classic series are asked for, with their
+// bounds and without their samples: all of a chunk have the same bounds.
+func (q *classicQuerier) exposed(ctx context.Context, c *classicMatchers, names []string) ([]*native, error) {
+	if q.opened == nil {
+		var err error
+		if q.opened, err = q.chunks(); err != nil {
+			return nil, err
+		}
+	}
+	hints := storage.SelectHints{Start: q.mint, End: q.maxt, DisableTrimming: true}
+	set := q.opened.Select(ctx, true, &hints, append([]*labels.Matcher{matchNames(names)}, c.others...)...)
+	var all []*native
+	var u unfolder
+	var it chunks.Iterator
+	for set.Next() {
+		n, is := &native{labels: set.At().Labels()}, false
+		for it = set.At().Iterator(it); it.Next(); {
+			u.it, u.shape = it.At().Chunk.Iterator(u.it), shape{}
+			if vt := u.it.Next(); vt != chunkenc.ValNone && u.take(vt) && u.shape.kind == custom {
+				n.bounds, is = union(n.bounds, u.shape.bounds), true
+			}
+		}
+		if err := it.Err(); err != nil {
+			return nil, err
+		}
+		if is {
+			all = append(all, n)
+		}
+	}
+	return all, set.Err()
+}
+
+// Close implements storage.Querier.
+func (q *classicQuerier) Close() error {
+	if q.opened == nil {
+		return q.Querier.Close()
+	}
+	return errors.Join(q.opened.Close(), q.Querier.Close())
 }
 
 // Select implements storage.Querier.
 func (q *classicQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	c := newClassicMatchers(matchers)
-	names, err := q.candidates(ctx, c)
-	if err != nil {
-		return storage.ErrSeriesSet(err)
+	var names []string
+	if len(matchers) > 0 { // without any, nothing is selected
+		var err error
+		if names, err = q.candidates(ctx, c); err != nil {
+			return storage.ErrSeriesSet(err)
+		}
 	}
 	if len(names) == 0 {
 		return q.Querier.Select(ctx, sorted, hints, matchers...)
@@ -198,7 +249,14 @@ func (q *classicQuerier) Select(ctx context.Context, sorted bool, hints *storage
 
 // classicSeries are the classic series that are asked for, in order.
 func (q *classicQuerier) classicSeries(ctx context.Context, hints *storage.SelectHints, c *classicMatchers, names []string) ([]*columnSeries, error) {
-	natives, err := q.natives(ctx, hints, c, names)
+	var natives []*native
+	var err error
+	unread := hints != nil && hints.Func == "series"
+	if unread && q.chunks != nil {
+		natives, err = q.exposed(ctx, c, names)
+	} else {
+		natives, err = q.natives(ctx, hints, c, names)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -208,12 +266,14 @@ func (q *classicQuerier) classicSeries(ctx context.Context, hints *storage.Selec
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		b.histogram(n.series.Labels())
+		b.histogram(n.labels)
 		is := true
-		if b.wants(bucketSuffix) {
+		switch {
+		case n.series == nil: // it was looked at
+		case b.wants(bucketSuffix):
 			n.wanted = sharers
 			is, err = q.shelf.learn(n)
-		} else if hints == nil || hints.Func == "series" { // nobody will read it
+		case unread: // where it is read, one that is none has no points
 			is, err = q.shelf.classic(n.series)
 		}
 		if err != nil {
@@ -310,7 +370,7 @@ func (q *classicQuerier) eachClassic(ctx context.Context, c *classicMatchers, fn
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	all, err := q.classicSeries(ctx, nil, c, names)
+	all, err := q.classicSeries(ctx, &storage.SelectHints{Start: q.mint, End: q.maxt, Func: "series"}, c, names)
 	for _, s := range all {
 		fn(s.labels)
 	}

@@ -28,6 +28,9 @@ func (s *columnSeries) Labels() labels.Labels { return s.labels }
 
 // Iterator implements storage.Series.
 func (s *columnSeries) Iterator(it chunkenc.Iterator) chunkenc.Iterator {
+	if s.native.series == nil {
+		return chunkenc.NewNopIterator()
+	}
 	c, ok := it.(*columnIterator)
 	if !ok {
 		c = &columnIterator{}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 )
 
@@ -23,7 +24,8 @@ const (
 
 // native is one histogram that is stored whole, as one query reads it.
 type native struct {
-	series storage.Series
+	labels labels.Labels
+	series storage.Series // nil where nobody reads samples
 	shelf  *shelf
 	// bounds are all finite bounds that it has in the range, rising.
 	bounds []float64

@@ -169,16 +169,18 @@ func (s *Store) querier(mint, maxt int64) (*querier, error) {
 		return nil, err
 	}
 	var q storage.Querier
+	var chunks func() (storage.ChunkQuerier, error)
 	if db == nil {
 		q, err = openReadOnly(s.opts.Dir, mint, maxt)
 	} else {
 		q, err = db.Querier(mint, maxt)
+		chunks = func() (storage.ChunkQuerier, error) { return db.ChunkQuerier(mint, maxt) }
 	}
 	if err != nil {
 		s.leave()
 		return nil, fmt.Errorf("history: open a query: %w", err)
 	}
-	return &querier{classicQuerier: newClassicQuerier(q, mint, maxt), leave: s.leave}, nil
+	return &querier{classicQuerier: newClassicQuerier(q, mint, maxt, chunks), leave: s.leave}, nil
 }
 
 // querier tells the Store when it is closed, once.

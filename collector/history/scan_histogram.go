@@ -29,6 +29,9 @@ type scannedHistogram struct {
 // wholeHistograms finds the histograms whose classic series are asked for.
 func (r *reader) wholeHistograms(ctx context.Context, hints *storage.SelectHints, matchers []*labels.Matcher) (*wholeHistograms, error) {
 	w := &wholeHistograms{asked: newClassicMatchers(matchers)}
+	if len(matchers) == 0 { // nothing is selected
+		return w, nil
+	}
 	names, err := r.q.candidates(ctx, w.asked)
 	if err != nil || len(names) == 0 {
 		return w, err
@@ -41,7 +44,7 @@ func (r *reader) wholeHistograms(ctx context.Context, hints *storage.SelectHints
 	for _, n := range natives {
 		h := &scannedHistogram{native: n, asked: w.asked}
 		w.all = append(w.all, h)
-		hash := n.series.Labels().Hash()
+		hash := n.labels.Hash()
 		w.byHash[hash] = append(w.byHash[hash], h)
 	}
 	return w, nil
@@ -63,7 +66,7 @@ func (w *wholeHistograms) takes(s storage.Series) bool {
 	w.builder.Set(model.MetricNameLabel, name).Del(model.BucketLabel)
 	of := w.builder.Labels()
 	for _, h := range w.byHash[of.Hash()] {
-		if labels.Equal(h.series.Labels(), of) {
+		if labels.Equal(h.labels, of) {
 			h.apart = append(h.apart, s)
 			return true
 		}
@@ -77,7 +80,7 @@ func (r *reader) scanHistogram(ctx context.Context, h *scannedHistogram, stale b
 		return r.scanBothForms(ctx, h, stale, fn)
 	}
 	columns := scanColumns{labels: newColumnLabels(h.asked)}
-	columns.labels.histogram(h.series.Labels())
+	columns.labels.histogram(h.labels)
 	r.unfolder.reset(h.series, column{})
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
@@ -106,7 +109,7 @@ func (r *reader) scanHistogram(ctx context.Context, h *scannedHistogram, stale b
 		}
 	}
 	if err := r.unfolder.it.Err(); err != nil {
-		return fmt.Errorf("history: read %s: %w", h.series.Labels(), err)
+		return fmt.Errorf("history: read %s: %w", h.labels, err)
 	}
 	return nil
 }
@@ -170,10 +173,10 @@ func (c *scanColumn) appendTo(buf []Point, blocks []*block, stale bool) []Point 
 // in series of its own.
 func (r *reader) scanBothForms(ctx context.Context, h *scannedHistogram, stale bool, fn func(labels.Labels, []Point) error) error {
 	b := newColumnLabels(h.asked)
-	b.histogram(h.series.Labels())
+	b.histogram(h.labels)
 	h.wanted = sharers
 	if _, err := r.q.shelf.learn(h.native); err != nil {
-		return fmt.Errorf("history: read %s: %w", h.series.Labels(), err)
+		return fmt.Errorf("history: read %s: %w", h.labels, err)
 	}
 	parts := map[uint64][]storage.Series{}
 	var order []uint64

@@ -260,6 +260,52 @@ func TestPromAPIStorageErrors(t *testing.T) {
 	}
 }
 
+// TestPromAPIHistograms asks for a histogram as dashboards do: by its buckets,
+// its sum and its count, and as the one that it is stored as.
+func TestPromAPIHistograms(t *testing.T) {
+	t.Parallel()
+	store := newPromStore(t)
+	h := &collector.Series{Labels: labels.FromStrings("__name__", "vllm:e2e_request_latency_seconds", "instance", "a:8000", "job", "vllm"), Whole: true}
+	bounds := []float64{1, 2.5, math.Inf(1)}
+	for i := range 41 {
+		n := float64(i)
+		r := collector.Round{Time: promStart.Add(time.Duration(i) * 15 * time.Second), Histograms: []collector.Histogram{
+			{Series: h, Bounds: bounds, Buckets: []float64{n, 3 * n, 4 * n}, Sum: 6 * n, Count: 4 * n},
+		}}
+		if err := store.AppendRound(t.Context(), &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	srv := newPromServer(t, store.Queryable())
+	const of = `"instance":"a:8000","job":"vllm"`
+	bucket := func(le string) string {
+		return `{"__name__":"vllm:e2e_request_latency_seconds_bucket",` + of + `,"le":"` + le + `"}`
+	}
+	for name, tc := range map[string]struct{ path, query, want string }{
+		"quantile": {"query", `query=histogram_quantile(0.5, sum by (le) (rate(vllm:e2e_request_latency_seconds_bucket[5m])))`, `"result":[{"metric":{},"value":[1772439000,"1.75`},
+		"quantile of the whole": {
+			"query", `query=histogram_quantile(0.5, sum(rate(vllm:e2e_request_latency_seconds[5m])))`, `"result":[{"metric":{},"value":[1772439000,"1.75`,
+		},
+		"mean":    {"query", `query=rate(vllm:e2e_request_latency_seconds_sum[5m]) / rate(vllm:e2e_request_latency_seconds_count[5m])`, `"result":[{"metric":{` + of + `},"value":[1772439000,"1.5"]}]`},
+		"whole":   {"query", `query=vllm:e2e_request_latency_seconds`, `"histogram":[1772439000,{"count":"160","sum":"240","buckets":[[3,"-Inf","1","40"],[0,"1","2.5","80"],[0,"2.5","+Inf","40"]]}]`},
+		"series":  {"series", `match[]={__name__=~".+seconds_bucket"}`, `"data":[` + bucket("+Inf") + "," + bucket("1.0") + "," + bucket("2.5") + `]`},
+		"limited": {"series", `match[]={__name__=~".+seconds_bucket"}&limit=1`, `"data":[` + bucket("+Inf") + `]`},
+		"bounds":  {"label/le/values", ``, `"data":["+Inf","1.0","2.5"]`},
+		"names":   {"label/__name__/values", `match[]={instance="a:8000",__name__=~"vllm:e2e.+"}`, `"data":["vllm:e2e_request_latency_seconds","vllm:e2e_request_latency_seconds_bucket","vllm:e2e_request_latency_seconds_count","vllm:e2e_request_latency_seconds_sum"]`},
+		"labels":  {"labels", `match[]=vllm:e2e_request_latency_seconds_bucket`, `"data":["__name__","instance","job","le"]`},
+		"others":  {"label/instance/values", `match[]=vllm:e2e_request_latency_seconds_count`, `"data":["a:8000"]`},
+		"none":    {"label/instance/values", `match[]=vllm:e2e_request_latency_seconds_bucket{le="7"}`, `"data":[]`},
+	} {
+		form, err := url.ParseQuery(strings.ReplaceAll(tc.query, "+", "%2B"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, body := get(t, srv, "/api/v1/"+tc.path+"?"+form.Encode()); status != http.StatusOK || !strings.Contains(body, tc.want) {
+			t.Errorf("%s: %d %s, want %s", name, status, body, tc.want)
+		}
+	}
+}
+
 func TestPromAPIErrorKinds(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
