@@ -88,6 +88,9 @@ func (t total) long() bool {
 	}
 }
 
+// whole says whether it is counted in whole numbers, and not in seconds.
+func (t total) whole() bool { return t != totalCovered && t != totalUsage && t != totalUsageCovered }
+
 // long says the same of a histogram's sum and count.
 func (h hist) long() bool {
 	switch h {
@@ -97,6 +100,9 @@ func (h hist) long() bool {
 		return false
 	}
 }
+
+// whole says whether a histogram's sum is one of whole numbers.
+func (h hist) whole() bool { return h == histPrompt || h == histComputed || h == histGenerated }
 
 // windowed says whether quantiles of a window are asked of it.
 func (h hist) windowed() bool {

@@ -43,10 +43,8 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 	}
 	r := w.unit.target.short
 	from, to := r.slot(max(r.upTo(w.ms-d.Milliseconds())-1, 0)), r.slot(max(r.upTo(w.ms)-1, 0))
-	last, before := r.row(to), r.row(from)
 	for _, i := range f.sorted {
-		c := f.bucketColumns[i].number - 1
-		b.counts = append(b.counts, last[c]-before[c])
+		b.counts = append(b.counts, r.get(f.bucketColumns[i], to)-r.get(f.bucketColumns[i], from))
 	}
 	f.asked, f.askedAt, f.askedFor, f.askedPage = b, w.ms, d, w.unit.target.page
 	return b

@@ -23,7 +23,7 @@ func (t *target) refusedFor(model string) *refused {
 		model = ""
 	}
 	if t.refused[model] == nil {
-		t.refused[model] = &refused{column: t.short.addColumn(0)}
+		t.refused[model] = &refused{column: t.short.addCount()}
 	}
 	return t.refused[model]
 }

@@ -10,7 +10,7 @@ import (
 // columns share the pages' times, and a page's values lie side by side, because
 // windows are asked for many columns between the same two pages. It grows until
 // it spans its horizon and then stays as it is, so that a steady state
-// allocates nothing.
+// allocates nothing; it is no larger than it must be, since there are a thousand.
 type ring struct {
 	// horizon is how far back it must reach, in milliseconds.
 	horizon int64
@@ -19,11 +19,14 @@ type ring struct {
 	times []int64
 	start int
 	n     int
-	// rows holds stride values for each of times.
-	rows   []float64
-	stride int
-	// empty is what each column holds on pages that did not have it.
-	empty []float64
+	// values holds gauges and sums, and empty what each of its columns holds on
+	// pages that did not have it.
+	values rows[float64]
+	empty  []float64
+	// counts holds what is counted in whole numbers, each as what it has over
+	// its base, which takes half the room; counted is by column.
+	counts  rows[uint32]
+	counted []counted
 	// asked remembers the last answers of upTo: within one Eval the same few
 	// windows are asked for again and again.
 	asked [4]struct {
@@ -42,14 +45,22 @@ type ring struct {
 
 // column is a column of a ring: a cumulative sum or a gauge. The zero value is none.
 type column struct {
-	// number counts from 1.
-	number int
+	// number counts from 1 among the values, down from -1 among the counts.
+	number int32
+}
+
+// counted says how a column of counts is held.
+type counted struct {
+	base float64
+	// wide is the column of values that took its place, where there is one.
+	wide column
 }
 
 const (
 	firstRingSize = 16
-	// strideStep is by how many columns a ring grows.
-	strideStep = 8
+	// spareRingSize is how many pages a ring grows by at least: scrapes are not
+	// evenly apart, and a window begins on the page before.
+	spareRingSize = 3
 )
 
 func newRing(horizon time.Duration) *ring {
@@ -63,36 +74,43 @@ func (r *ring) reach(horizon time.Duration) {
 
 // addColumn adds a column; pages that are there already hold empty.
 func (r *ring) addColumn(empty float64) column {
-	if len(r.empty) == r.stride {
-		r.move(len(r.times), r.stride+strideStep)
-	}
+	i := r.values.add(len(r.times))
 	r.empty = append(r.empty, empty)
-	c := column{number: len(r.empty)}
-	for i := range r.n {
-		r.set(c, r.slot(i), empty)
+	for slot := range r.times {
+		r.values.of(slot)[i] = empty
 	}
-	return c
+	return column{number: int32(i + 1)}
 }
 
-// move lays the pages out anew.
-func (r *ring) move(size, stride int) {
-	times, rows := make([]int64, size), make([]float64, size*stride)
-	for i := range r.n {
-		from := r.slot(i)
-		times[i] = r.times[from]
-		copy(rows[i*stride:], r.rows[from*r.stride:(from+1)*r.stride])
-	}
-	r.times, r.rows, r.stride, r.start = times, rows, stride, 0
-	r.span.known = false
+// addCount adds a column for a number that grows, and is whole but for rare
+// exceptions; pages that are there already hold 0.
+func (r *ring) addCount() column {
+	i := r.counts.add(len(r.times))
+	r.counted = append(r.counted, counted{})
+	return column{number: int32(-1 - i)}
 }
 
-// push makes room for a page and returns its slot for set.
+// grow lays the pages out anew, in order, with room for size.
+func (r *ring) grow(size int) {
+	times := make([]int64, size)
+	for i := range r.n {
+		times[i] = r.times[r.slot(i)]
+	}
+	r.values.move(r.n, size, r.values.columns, r.slot)
+	r.counts.move(r.n, size, r.counts.columns, r.slot)
+	r.times, r.start = times, 0
+}
+
+// push makes room for a page and returns its slot for set. Until they are set,
+// values are empty and counts are those of the page before.
 func (r *ring) push(at int64) int {
+	before := r.slot(max(r.n-1, 0))
 	switch {
 	case r.n < len(r.times):
 		r.n++
 	case at-r.times[r.start] <= r.horizon:
-		r.move(2*len(r.times), r.stride)
+		before = r.n - 1
+		r.grow(r.needed(at))
 		r.n++
 	default:
 		r.start = (r.start + 1) % len(r.times)
@@ -101,17 +119,80 @@ func (r *ring) push(at int64) int {
 	r.times[i] = at
 	clear(r.asked[:])
 	r.span.known = false
-	copy(r.rows[i*r.stride:], r.empty)
+	copy(r.values.of(i), r.empty)
+	copy(r.counts.of(i), r.counts.of(before))
 	return i
 }
 
+// needed is for how many pages a full ring needs room when one more comes at
+// that time: as many as span the horizon, if those to come are as far apart as
+// those that are there, but twice as many as there are at most.
+func (r *ring) needed(at int64) int {
+	span := max(at-r.times[r.start], 1)
+	whole := r.horizon*int64(r.n)/span + spareRingSize
+	return r.n + int(min(max(whole-int64(r.n), spareRingSize), int64(r.n)))
+}
+
 // get and set reach the value of a column on the page in a slot.
-func (r *ring) get(c column, slot int) float64 { return r.rows[slot*r.stride+c.number-1] }
+func (r *ring) get(c column, slot int) float64 {
+	if c.number > 0 {
+		return r.values.of(slot)[c.number-1]
+	}
+	i := -1 - c.number
+	k := &r.counted[i]
+	if k.wide.number != 0 {
+		return r.get(k.wide, slot)
+	}
+	return k.base + float64(r.counts.of(slot)[i])
+}
 
-// row holds the values of the page in a slot, by column.
-func (r *ring) row(slot int) []float64 { return r.rows[slot*r.stride : (slot+1)*r.stride] }
+func (r *ring) set(c column, slot int, v float64) {
+	if c.number > 0 {
+		r.values.of(slot)[c.number-1] = v
+		return
+	}
+	i := -1 - c.number
+	k := &r.counted[i]
+	if k.wide.number != 0 {
+		r.set(k.wide, slot, v)
+		return
+	}
+	if over, ok := asCount(v - k.base); ok {
+		r.counts.of(slot)[i] = over
+		return
+	}
+	r.makeRoom(int(i), v)
+	r.set(c, slot, v)
+}
 
-func (r *ring) set(c column, slot int, v float64) { r.rows[slot*r.stride+c.number-1] = v }
+// asCount is v where it can be held as a count.
+func asCount(v float64) (uint32, bool) {
+	if v < 0 || v > math.MaxUint32 {
+		return 0, false
+	}
+	n := uint32(v)
+	return n, float64(n) == v
+}
+
+// makeRoom lets a column of counts hold v: over a higher base, that of the oldest
+// page, or, where v is not whole or too far from that, as values.
+func (r *ring) makeRoom(i int, v float64) {
+	k := &r.counted[i]
+	least := r.counts.of(r.start)[i]
+	if _, ok := asCount(v - k.base - float64(least)); ok {
+		k.base += float64(least)
+		for j := range r.n {
+			r.counts.of(r.slot(j))[i] -= least
+		}
+		return
+	}
+	wide := r.addColumn(0)
+	for j := range r.n {
+		slot := r.slot(j)
+		r.set(wide, slot, k.base+float64(r.counts.of(slot)[i]))
+	}
+	k.wide = wide
+}
 
 // slot is where the i-th page (0 is the oldest) lies.
 func (r *ring) slot(i int) int {
@@ -151,6 +232,15 @@ func (r *ring) increase(c column, from, to int64) float64 {
 	if c.number == 0 || r.n == 0 {
 		return 0
 	}
+	before, last := r.between(from, to)
+	if last == before {
+		return 0
+	}
+	return r.get(c, last) - r.get(c, before)
+}
+
+// between is the slots of the pages that the window (from, to] lies between.
+func (r *ring) between(from, to int64) (before, last int) {
 	if s := &r.span; !s.known || s.from != from || s.to != to {
 		first, last := r.upTo(from), r.upTo(to)
 		s.known, s.from, s.to = true, from, to
@@ -159,10 +249,7 @@ func (r *ring) increase(c column, from, to int64) float64 {
 			s.last = s.before
 		}
 	}
-	if r.span.last == r.span.before {
-		return 0
-	}
-	return r.get(c, r.span.last) - r.get(c, r.span.before)
+	return r.span.before, r.span.last
 }
 
 // gaugeAt is c's value on the newest page at or before t, unless that page is

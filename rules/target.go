@@ -254,7 +254,7 @@ func (t *target) takeAll(r *collector.Round, p pageContext) uint64 {
 	sum := fnvOffset
 	for i := range r.Samples {
 		if t.take(r.Samples[i], p) {
-			sum = addSum(sum, r.Samples[i].Value)
+			sum = addValue(sum, r.Samples[i].Value)
 		}
 	}
 	for i := range r.Histograms {
@@ -263,9 +263,9 @@ func (t *target) takeAll(r *collector.Round, p pageContext) uint64 {
 			continue
 		}
 		for _, v := range h.Buckets {
-			sum = addSum(sum, v)
+			sum = addValue(sum, v)
 		}
-		sum = addSum(addSum(sum, h.Sum), h.Count)
+		sum = addValue(addValue(sum, h.Sum), h.Count)
 	}
 	return sum
 }
@@ -276,8 +276,8 @@ const (
 	fnvPrime  uint64 = 1099511628211
 )
 
-// addSum adds a value to such a checksum.
-func addSum(sum uint64, v float64) uint64 { return (sum ^ math.Float64bits(v)) * fnvPrime }
+// addValue adds a value to such a checksum.
+func addValue(sum uint64, v float64) uint64 { return (sum ^ math.Float64bits(v)) * fnvPrime }
 
 // take puts one sample where it belongs, and says whether it tells of the
 // server's own work.

@@ -105,7 +105,7 @@ func (u *unit) gauge(g gauge) *gaugeWindow {
 func (u *unit) total(t total) *totalWindow {
 	w := &u.totals[t]
 	if w.column.number == 0 {
-		w.column = u.target.windowFor(t.long()).addColumn(0)
+		w.column = addSum(u.target.windowFor(t.long()), t.whole())
 	}
 	return w
 }
@@ -113,9 +113,17 @@ func (u *unit) total(t total) *totalWindow {
 func (u *unit) hist(h hist) *histogram {
 	if u.hists[h] == nil {
 		r := u.target.windowFor(h.long())
-		u.hists[h] = &histogram{sumColumn: r.addColumn(0), countColumn: r.addColumn(0)}
+		u.hists[h] = &histogram{sumColumn: addSum(r, h.whole()), countColumn: r.addCount()}
 	}
 	return u.hists[h]
+}
+
+// addSum adds a column for what only grows; whole says that it is counted.
+func addSum(r *ring, whole bool) column {
+	if whole {
+		return r.addCount()
+	}
+	return r.addColumn(0)
 }
 
 // bucket returns the index of a bound of h, with a column where one is needed.
@@ -123,7 +131,7 @@ func (u *unit) bucket(h hist, le float64) int {
 	f := u.hist(h)
 	i, isNew := f.bound(le)
 	if isNew && h.windowed() {
-		f.bucketColumns = append(f.bucketColumns, u.target.short.addColumn(0))
+		f.bucketColumns = append(f.bucketColumns, u.target.short.addCount())
 	}
 	return i
 }
