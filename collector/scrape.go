@@ -221,6 +221,9 @@ func newClient(c *ScrapeConfig, userAgent string) (*http.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.where(), err)
 	}
+	if isBare(c.HTTPClientConfig) {
+		client.Transport = config.NewUserAgentRoundTripper(userAgent, &plainTransport{next: client.Transport})
+	}
 	follow := c.HTTPClientConfig.FollowRedirects
 	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if !follow || len(via) > 1 || !sameHost(req.URL, via[0].URL) {
