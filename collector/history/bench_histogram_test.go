@@ -15,10 +15,14 @@ import (
 // What a page of the benchmarks holds: about what a vLLM engine exposes of what
 // is wanted.
 const (
-	pageFloats     = 40
-	pageHistograms = 9
-	pageBuckets    = 23
+	pageFloats  = 40
+	pageBuckets = 23
 )
+
+var pageHistograms = []string{
+	collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMGenerationHist, collector.VLLMTTFT, collector.VLLMITL,
+	collector.VLLMTPOT, collector.VLLMQueueTime, collector.VLLMPrefillTime, collector.VLLME2E,
+}
 
 // fleetPages are the rounds of a fleet, each with its series stored apart where
 // they are not stored whole.
@@ -42,8 +46,8 @@ func newFleetPages(targets int) *fleetPages {
 		for i := range pageFloats {
 			r.Samples = append(r.Samples, collector.Sample{Series: named(fmt.Sprintf("vllm:metric_%d_total", i))})
 		}
-		for i := range pageHistograms {
-			r.Histograms = append(r.Histograms, collector.Histogram{Series: named(fmt.Sprintf("vllm:hist_%d_seconds", i)), Bounds: bounds, Buckets: make([]float64, pageBuckets)})
+		for _, name := range pageHistograms {
+			r.Histograms = append(r.Histograms, collector.Histogram{Series: named(name), Bounds: bounds, Buckets: make([]float64, pageBuckets)})
 		}
 		f.rounds = append(f.rounds, r)
 	}
@@ -153,7 +157,7 @@ func benchFleet(b *testing.B, way string, targets, rounds int) *Store {
 // backtest reads them.
 func BenchmarkScanHistograms(b *testing.B) {
 	const targets, rounds = 10, 480
-	m := []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "__name__", "vllm:hist_.+_(bucket|sum|count)")}
+	m := []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "__name__", "vllm:.+_(bucket|sum|count)")}
 	for _, way := range []string{"whole", "apart"} {
 		b.Run(way, func(b *testing.B) {
 			s := benchFleet(b, way, targets, rounds)
@@ -167,7 +171,7 @@ func BenchmarkScanHistograms(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if want := b.N * targets * rounds * pageHistograms * (pageBuckets + 2); points != want {
+			if want := b.N * targets * rounds * len(pageHistograms) * (pageBuckets + 2); points != want {
 				b.Fatalf("%d points, want %d", points, want)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(points), "ns/point")
@@ -181,8 +185,8 @@ func BenchmarkQueryHistograms(b *testing.B) {
 	for _, way := range []string{"whole", "apart"} {
 		s := benchFleet(b, way, targets, rounds)
 		for _, tt := range []struct{ name, query string }{
-			{"quantile", `histogram_quantile(0.9, sum by (le) (rate({__name__="vllm:hist_0_seconds_bucket"}[5m])))`},
-			{"mean", `sum(rate({__name__="vllm:hist_0_seconds_sum"}[5m])) / sum(rate({__name__="vllm:hist_0_seconds_count"}[5m]))`},
+			{"quantile", `histogram_quantile(0.9, sum by (le) (rate({__name__="` + collector.VLLMTTFT + `_bucket"}[5m])))`},
+			{"mean", `sum(rate({__name__="` + collector.VLLMTTFT + `_sum"}[5m])) / sum(rate({__name__="` + collector.VLLMTTFT + `_count"}[5m]))`},
 			{"counter", `sum(rate({__name__="vllm:metric_1_total"}[5m]))`},
 			{"regexp", `count({__name__=~"vllm:metric_1.+"})`},
 		} {
@@ -198,5 +202,31 @@ func BenchmarkQueryHistograms(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkRoundsOfHistograms tells what a page costs that is read back as the
+// round that it was.
+func BenchmarkRoundsOfHistograms(b *testing.B) {
+	const targets, rounds = 10, 480
+	for _, way := range []string{"whole", "apart"} {
+		b.Run(way, func(b *testing.B) {
+			s := benchFleet(b, way, targets, rounds)
+			pages := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				err := s.Rounds(b.Context(), RoundsOptions{From: start, To: start.Add(3 * time.Hour)}, func(*collector.Round) error {
+					pages++
+					return nil
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			if pages != b.N*targets*rounds {
+				b.Fatalf("%d rounds", pages)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(pages), "us/round")
+		})
 	}
 }

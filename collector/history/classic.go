@@ -414,6 +414,14 @@ func (b *columnLabels) histogram(ls labels.Labels) {
 
 func (b *columnLabels) wants(suffix string) bool { return slices.Contains(b.suffixes, suffix) }
 
+// only is the one column that is asked for; its suffix is "" where there are more.
+func (b *columnLabels) only() column {
+	if len(b.suffixes) == 1 && b.suffixes[0] != bucketSuffix {
+		return column{suffix: b.suffixes[0]}
+	}
+	return column{}
+}
+
 // column makes the labels of one of its series; false where that is not asked for.
 func (b *columnLabels) column(c column) (labels.Labels, bool) {
 	if !b.wants(c.suffix) {

@@ -336,7 +336,7 @@ func TestShelfIsBounded(t *testing.T) {
 	}
 	defer func() { _ = q.Close() }()
 	q.shelf.room = 10_000
-	set := q.Select(t.Context(), true, nil, equalMatcher("__name__", "vllm:hist_0_seconds_bucket"))
+	set := q.Select(t.Context(), true, nil, equalMatcher("__name__", ttft+"_bucket"))
 	series, most := 0, 0
 	var its []chunkenc.Iterator
 	for set.Next() {

@@ -81,7 +81,7 @@ func (r *reader) scanHistogram(ctx context.Context, h *scannedHistogram, stale b
 	}
 	columns := scanColumns{labels: newColumnLabels(h.asked)}
 	columns.labels.histogram(h.labels)
-	r.unfolder.reset(h.series, column{})
+	r.unfolder.reset(h.series, columns.labels.only())
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
 			return err
