@@ -74,7 +74,7 @@ bench-spendlogs: setup ## reading a table of 10 million calls: time, memory, the
 	KVWATCH_BENCH_SPENDLOGS_ROWS=$${KVWATCH_BENCH_SPENDLOGS_ROWS:-10000000} $(GO) test -v -run '^$$' -bench SpendLogs -benchtime 5x -timeout 60m ./collector
 
 .PHONY: bench-pair
-bench-pair: setup ## kvwatch and a Prometheus server on the same 1 000 simulated engines: CPU, memory and disk of both (12 minutes)
+bench-pair: setup ## kvwatch and a Prometheus server on the same 1 000 simulated engines: CPU, memory and disk of both (17 minutes)
 	@deploy/bench/pair
 
 .PHONY: bench-alerts
