@@ -106,7 +106,7 @@ func newest(ctx context.Context, now time.Time, store *history.Store) (time.Time
 func (in *intake) catchUp(ctx context.Context, step time.Duration, tick func(context.Context, time.Time)) error {
 	return named("recordings", in.replay.CatchUp(ctx, time.Now(), step, func(now time.Time) error {
 		tick(ctx, now)
-		return nil
+		return ctx.Err() // nothing may have been recorded for weeks
 	}))
 }
 
