@@ -106,6 +106,9 @@ func (t *plainTransport) exchange(req *http.Request, c *plainConn) (*http.Respon
 	for err == nil && (resp == nil || resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols) {
 		resp, err = http.ReadResponse(a.reader, req)
 	}
+	if err == nil && c.reused && resp.StatusCode == http.StatusRequestTimeout {
+		err = errStale // said before the request came: the server is about to close
+	}
 	if err != nil {
 		err = a.explain(err)
 		a.end(err, false)

@@ -24,6 +24,8 @@ const (
 	leastFresh = 15 * time.Second
 	// saveEvery is how often the state file is written when no alert changed.
 	saveEvery = 30 * time.Second
+	// storedAtOnce is how many derived samples are stored in one go.
+	storedAtOnce = 2000
 )
 
 // Engine keeps the windows, derives the series and judges them. All methods
@@ -186,10 +188,8 @@ func (e *Engine) Eval(ctx context.Context, now time.Time) error {
 		return err
 	}
 	var errs []error
-	if e.opts.Append != nil {
-		if err := e.opts.Append(ctx, now, e.batch.samples, e.batch.stale); err != nil {
-			errs = append(errs, fmt.Errorf("storing derived series: %w", err))
-		}
+	if err := e.append(ctx, now, e.batch.samples, e.batch.stale); err != nil {
+		errs = append(errs, fmt.Errorf("storing derived series: %w", err))
 	}
 	// The state is on disk before anybody is told: after a crash in between,
 	// the alert is still open and is told then.
@@ -198,6 +198,22 @@ func (e *Engine) Eval(ctx context.Context, now time.Time) error {
 	}
 	if e.opts.Dispatch != nil {
 		e.opts.Dispatch(ctx, now, alerts)
+	}
+	return errors.Join(errs...)
+}
+
+// append stores what was derived, a part at a time: what is stored at once is
+// held by the database all over again.
+func (e *Engine) append(ctx context.Context, now time.Time, samples []collector.Sample, stale []*collector.Series) error {
+	if e.opts.Append == nil {
+		return nil
+	}
+	var errs []error
+	for part := range slices.Chunk(samples, storedAtOnce) {
+		errs = append(errs, e.opts.Append(ctx, now, part, nil))
+	}
+	if len(stale) > 0 || len(samples) == 0 {
+		errs = append(errs, e.opts.Append(ctx, now, nil, stale))
 	}
 	return errors.Join(errs...)
 }

@@ -286,6 +286,10 @@ func (k *killing) statuses() []string {
 func (k *killing) check(t *testing.T, kill int, moment string) {
 	t.Helper()
 	want, got := k.want(), k.statuses()
+	if len(got) > 1 && got[0] != want {
+		got = got[1:] // what was told at the kill before comes again, late
+		k.twice++
+	}
 	for _, status := range got {
 		if status != want {
 			t.Errorf("kill %d, %s: people were told %v, want %s alone", kill, moment, got, want)

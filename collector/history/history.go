@@ -22,6 +22,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 	"github.com/prometheus/prometheus/util/compression"
 )
@@ -33,6 +34,12 @@ const (
 
 	minBlockDuration = 2 * time.Hour
 	maxBlockDuration = 31 * 24 * time.Hour
+
+	// stripes is over how many locks the series in memory are spread, and
+	// writeBuffer how much of the chunks that go to disk is held back: the
+	// database's own choices are for millions of series and dozens of cores.
+	stripes     = 1 << 10
+	writeBuffer = chunks.MinWriteBufferSize
 )
 
 // Errors of a Store that was closed, or opened read-only.
@@ -186,6 +193,7 @@ func tsdbOptions(o Options) *tsdb.Options {
 	// A query may see a round that is being stored in part: the next evaluation
 	// sees it whole. Keeping it out costs memory and time for each series.
 	t.IsolationDisabled = true
+	t.StripeSize, t.HeadChunksWriteBufferSize = stripes, writeBuffer
 	t.NoLockfile = true // lock holds it, from before the database is opened
 	return t
 }
