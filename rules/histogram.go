@@ -55,6 +55,24 @@ func (h *histogram) bound(le float64) (i int, isNew bool) {
 	return i, true
 }
 
+// adopt takes rising bounds as its first, those of a page, which never change;
+// inOrder are their indexes. Neither slice is its own: both are clipped, so that
+// a bound more makes other ones.
+func (h *histogram) adopt(bounds []float64, inOrder []int) {
+	h.bounds, h.sorted = slices.Clip(bounds), slices.Clip(inOrder)
+	h.buckets, h.skipped = make([]float64, len(bounds)), make([]float64, len(bounds))
+}
+
+// rising says whether each bound is over the one before.
+func rising(bounds []float64) bool {
+	for i := 1; i < len(bounds); i++ {
+		if !(bounds[i] > bounds[i-1]) {
+			return false
+		}
+	}
+	return true
+}
+
 // above counts the observations over the bound le; false where there is no such bound.
 func (h *histogram) above(le float64) (float64, bool) {
 	i := slices.Index(h.bounds, le)
@@ -66,8 +84,8 @@ func (h *histogram) above(le float64) (float64, bool) {
 
 // highest holds the highest finite bound alone, nothing where there is none.
 func (h *histogram) highest() []float64 {
-	for _, i := range slices.Backward(h.sorted) {
-		if !math.IsInf(h.bounds[i], 1) {
+	for n := len(h.sorted) - 1; n >= 0; n-- {
+		if i := h.sorted[n]; !math.IsInf(h.bounds[i], 1) {
 			return h.bounds[i : i+1]
 		}
 	}
@@ -86,7 +104,7 @@ type histChild struct {
 	// bounds are those of the last page that had it whole, places the family's
 	// buckets that they are.
 	bounds []float64
-	places []int32
+	places []int
 }
 
 type histValues struct {
@@ -94,17 +112,34 @@ type histValues struct {
 	sum, count float64
 }
 
-// room makes both pages hold bucket i. A bucket that turns up when its child is
-// known already has no value before, and gains nothing the first time.
+// room makes the page before hold bucket i. A bucket that turns up when its child
+// is known already has no value before, and gains nothing the first time.
 func (c *histChild) room(i int) {
 	before := 0.0
 	if c.at > 0 {
 		before = math.NaN()
 	}
-	for len(c.now.buckets) <= i {
-		c.now.buckets = append(c.now.buckets, 0)
+	c.last.buckets = slices.Grow(c.last.buckets, max(i+1-len(c.last.buckets), 0))
+	for len(c.last.buckets) <= i {
 		c.last.buckets = append(c.last.buckets, before)
 	}
+}
+
+// begin begins a page with nothing on it.
+func (c *histChild) begin(page int) {
+	c.page, c.family.page = page, page
+	c.now = histValues{buckets: c.now.buckets[:0]}
+	c.extend()
+}
+
+// extend makes the present page hold all buckets that are known.
+func (c *histChild) extend() {
+	known, had := len(c.last.buckets), len(c.now.buckets)
+	if had == known {
+		return
+	}
+	c.now.buckets = slices.Grow(c.now.buckets, known-had)[:known]
+	clear(c.now.buckets[had:])
 }
 
 // fit finds the places of a page's bounds, once while they stay the same slice.
@@ -112,11 +147,9 @@ func (c *histChild) fit(h hist, bounds []float64) {
 	if len(bounds) == len(c.bounds) && (len(bounds) == 0 || &bounds[0] == &c.bounds[0]) {
 		return
 	}
-	c.bounds, c.places = bounds, c.places[:0]
-	for _, le := range bounds {
-		i := c.unit.bucket(h, le)
+	c.bounds, c.places = bounds, c.unit.placesOf(h, bounds)
+	for _, i := range c.places {
 		c.room(i)
-		c.places = append(c.places, int32(i))
 	}
 }
 

@@ -26,7 +26,7 @@ func (t *target) prune(oldest int64) {
 	for _, s := range t.slots {
 		shown[s.child] = true
 	}
-	maps.DeleteFunc(t.children, func(_ string, c *histChild) bool { return c.at < oldest && !shown[c] })
+	maps.DeleteFunc(t.children, func(_ uint64, c *histChild) bool { return c.at < oldest && !shown[c] })
 	used := map[*served]bool{}
 	for _, s := range t.byLabels {
 		used[s.served] = true

@@ -35,17 +35,19 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 		return f.asked
 	}
 	b := bucketCounts{bounds: f.asked.bounds, counts: f.asked.counts[:0], sum: w.HistSum(h, d), count: w.HistCount(h, d)}
-	if len(b.bounds) != len(f.sorted) {
+	switch {
+	case len(b.bounds) == len(f.sorted):
+	case rising(f.bounds):
+		b.bounds = f.bounds
+	default:
 		b.bounds = nil
 		for _, i := range f.sorted {
 			b.bounds = append(b.bounds, f.bounds[i])
 		}
 	}
 	r := w.unit.target.short
-	from, to := r.slot(max(r.upTo(w.ms-d.Milliseconds())-1, 0)), r.slot(max(r.upTo(w.ms)-1, 0))
-	for _, i := range f.sorted {
-		b.counts = append(b.counts, r.get(f.bucketColumns[i], to)-r.get(f.bucketColumns[i], from))
-	}
+	before, last := r.between(w.ms-d.Milliseconds(), w.ms)
+	b.counts = r.gains(b.counts, f.bucketColumns, f.sorted, before, last)
 	f.asked, f.askedAt, f.askedFor, f.askedPage = b, w.ms, d, w.unit.target.page
 	return b
 }

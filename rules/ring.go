@@ -2,7 +2,6 @@ package rules
 
 import (
 	"math"
-	"sort"
 	"time"
 )
 
@@ -23,10 +22,10 @@ type ring struct {
 	// pages that did not have it.
 	values rows[float64]
 	empty  []float64
-	// counts holds what is counted in whole numbers, each as what it has over
-	// its base, which takes half the room; counted is by column.
-	counts  rows[uint32]
-	counted []counted
+	// counts holds what is counted in whole numbers, which takes half the room;
+	// odd are those of its columns that are more than 32 bits from 0, by index.
+	counts rows[uint32]
+	odd    map[int32]oddCount
 	// asked remembers the last answers of upTo: within one Eval the same few
 	// windows are asked for again and again.
 	asked [4]struct {
@@ -49,8 +48,9 @@ type column struct {
 	number int32
 }
 
-// counted says how a column of counts is held.
-type counted struct {
+// oddCount says how a column of counts is held that is no plain one.
+type oddCount struct {
+	// base is what its counts are over.
 	base float64
 	// wide is the column of values that took its place, where there is one.
 	wide column
@@ -85,9 +85,7 @@ func (r *ring) addColumn(empty float64) column {
 // addCount adds a column for a number that grows, and is whole but for rare
 // exceptions; pages that are there already hold 0.
 func (r *ring) addCount() column {
-	i := r.counts.add(len(r.times))
-	r.counted = append(r.counted, counted{})
-	return column{number: int32(-1 - i)}
+	return column{number: int32(-1 - r.counts.add(len(r.times)))}
 }
 
 // grow lays the pages out anew, in order, with room for size.
@@ -136,14 +134,18 @@ func (r *ring) needed(at int64) int {
 // get and set reach the value of a column on the page in a slot.
 func (r *ring) get(c column, slot int) float64 {
 	if c.number > 0 {
-		return r.values.of(slot)[c.number-1]
+		return r.values.cells[slot*r.values.stride+int(c.number)-1]
 	}
 	i := -1 - c.number
-	k := &r.counted[i]
+	over := float64(r.counts.cells[slot*r.counts.stride+int(i)])
+	if len(r.odd) == 0 {
+		return over
+	}
+	k := r.odd[i]
 	if k.wide.number != 0 {
 		return r.get(k.wide, slot)
 	}
-	return k.base + float64(r.counts.of(slot)[i])
+	return k.base + over
 }
 
 func (r *ring) set(c column, slot int, v float64) {
@@ -152,7 +154,7 @@ func (r *ring) set(c column, slot int, v float64) {
 		return
 	}
 	i := -1 - c.number
-	k := &r.counted[i]
+	k := r.odd[i]
 	if k.wide.number != 0 {
 		r.set(k.wide, slot, v)
 		return
@@ -161,7 +163,7 @@ func (r *ring) set(c column, slot int, v float64) {
 		r.counts.of(slot)[i] = over
 		return
 	}
-	r.makeRoom(int(i), v)
+	r.makeRoom(i, v)
 	r.set(c, slot, v)
 }
 
@@ -176,11 +178,15 @@ func asCount(v float64) (uint32, bool) {
 
 // makeRoom lets a column of counts hold v: over a higher base, that of the oldest
 // page, or, where v is not whole or too far from that, as values.
-func (r *ring) makeRoom(i int, v float64) {
-	k := &r.counted[i]
+func (r *ring) makeRoom(i int32, v float64) {
+	if r.odd == nil {
+		r.odd = map[int32]oddCount{}
+	}
+	k := r.odd[i]
 	least := r.counts.of(r.start)[i]
 	if _, ok := asCount(v - k.base - float64(least)); ok {
 		k.base += float64(least)
+		r.odd[i] = k
 		for j := range r.n {
 			r.counts.of(r.slot(j))[i] -= least
 		}
@@ -192,6 +198,7 @@ func (r *ring) makeRoom(i int, v float64) {
 		r.set(wide, slot, k.base+float64(r.counts.of(slot)[i]))
 	}
 	k.wide = wide
+	r.odd[i] = k
 }
 
 // slot is where the i-th page (0 is the oldest) lies.
@@ -220,7 +227,14 @@ func (r *ring) upTo(t int64) int {
 			return r.asked[i].n
 		}
 	}
-	n := sort.Search(r.n, func(i int) bool { return r.times[r.slot(i)] > t })
+	n, above := 0, r.n
+	for n < above {
+		if middle := (n + above) / 2; r.times[r.slot(middle)] <= t {
+			n = middle + 1
+		} else {
+			above = middle
+		}
+	}
 	r.asked[r.next].t, r.asked[r.next].n = t, n
 	r.next = (r.next + 1) % len(r.asked)
 	return n
@@ -237,6 +251,23 @@ func (r *ring) increase(c column, from, to int64) float64 {
 		return 0
 	}
 	return r.get(c, last) - r.get(c, before)
+}
+
+// gains appends what columns of counts gained from one page to another, which are
+// in the given slots; order are the indexes of the columns.
+func (r *ring) gains(to []float64, columns []column, order []int, before, last int) []float64 {
+	if len(r.odd) > 0 {
+		for _, i := range order {
+			to = append(to, r.get(columns[i], last)-r.get(columns[i], before))
+		}
+		return to
+	}
+	old, now := r.counts.of(before), r.counts.of(last)
+	for _, i := range order {
+		c := -1 - columns[i].number
+		to = append(to, float64(now[c])-float64(old[c]))
+	}
+	return to
 }
 
 // between is the slots of the pages that the window (from, to] lies between.

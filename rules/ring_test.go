@@ -85,10 +85,10 @@ func playRing(t *testing.T, rnd *rand.Rand) (widened, rebased int) {
 	if most := int(r.horizon/5000) + 16; len(r.times) > most {
 		t.Errorf("the ring has room for %d pages, more than %d", len(r.times), most)
 	}
-	for _, k := range r.counted {
+	for _, k := range r.odd {
 		if k.wide.number != 0 {
 			widened++
-		} else if k.base != 0 {
+		} else {
 			rebased++
 		}
 	}

@@ -63,9 +63,13 @@ type target struct {
 	long, short *ring
 	units       []*unit
 	slots       map[*collector.Series]*slot
-	byLabels    map[uint64]*slot // by hash of the labels
-	children    map[string]*histChild
+	byLabels    map[uint64]*slot      // by hash of the labels
+	children    map[uint64]*histChild // by hash of the labels, see childFor
 	touched     []*histChild
+	// order is what inOrder gives, onPage what a whole histogram has on the page
+	// that is read; both are for all histograms.
+	order  []int
+	onPage []float64
 	// prunedAt is when series that are gone were last forgotten, in Unix milliseconds.
 	prunedAt int64
 	// ignored is the slot of all series that no rule reads, aside that of those
@@ -131,7 +135,7 @@ func newTarget(job, instance string, interval time.Duration) *target {
 	return &target{
 		job: job, instance: instance, state: collector.StateUnknown, ignored: &slot{}, aside: &slot{},
 		long: newRing(longWindow + ringSlack*interval), short: newRing(shortWindow + ringSlack*interval),
-		slots: map[*collector.Series]*slot{}, byLabels: map[uint64]*slot{}, children: map[string]*histChild{},
+		slots: map[*collector.Series]*slot{}, byLabels: map[uint64]*slot{}, children: map[uint64]*histChild{},
 	}
 }
 
@@ -312,6 +316,7 @@ func (t *target) take(s collector.Sample, p pageContext) (work bool) {
 		t.touch(sl.child)
 		switch sl.kind {
 		case slotBucket:
+			sl.child.extend() // it may be new
 			sl.child.now.buckets[sl.index] = s.Value
 		case slotSum:
 			sl.child.now.sum = s.Value
@@ -339,11 +344,18 @@ func (t *target) takeHistogram(h *collector.Histogram, p pageContext) (work bool
 	if sl.kind != slotHistogram {
 		return sl != t.aside
 	}
-	sl.child.fit(hist(sl.index), h.Bounds)
-	if finite(h.Sum) || finite(h.Count) || slices.ContainsFunc(h.Buckets, finite) {
-		t.touch(sl.child)
-		sl.child.read(h)
+	c := sl.child
+	c.fit(hist(sl.index), h.Bounds)
+	if c.page == t.page || !finite(h.Sum) && !finite(h.Count) && !slices.ContainsFunc(h.Buckets, finite) {
+		return true
 	}
+	c.now.buckets = t.onPage
+	c.begin(t.page)
+	c.read(h)
+	if c.finish(p) == changeReset {
+		c.unit.resetAt = p.at
+	}
+	t.onPage, c.now.buckets = c.now.buckets, nil
 	return true
 }
 
@@ -373,9 +385,7 @@ func (t *target) touch(c *histChild) {
 	if c.page == t.page {
 		return
 	}
-	c.page, c.family.page = t.page, t.page
-	c.now.sum, c.now.count = 0, 0
-	clear(c.now.buckets)
+	c.begin(t.page)
 	t.touched = append(t.touched, c)
 }
 
@@ -530,7 +540,8 @@ func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
 // childFor finds the histogram that a series is part of by all of its labels
 // but name and le.
 func (t *target) childFor(u *unit, h hist, ls labels.Labels) *histChild {
-	key := strconv.Itoa(int(h)) + labels.NewBuilder(ls).Del(model.MetricNameLabel, labels.BucketLabel).Labels().String()
+	key, _ := ls.HashWithoutLabels(nil, labels.BucketLabel) // and without the name
+	key = key*fnvPrime + uint64(h)
 	c, ok := t.children[key]
 	if !ok {
 		c = &histChild{unit: u, family: u.hist(h)}

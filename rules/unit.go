@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -134,6 +135,40 @@ func (u *unit) bucket(h hist, le float64) int {
 		f.bucketColumns = append(f.bucketColumns, u.target.short.addCount())
 	}
 	return i
+}
+
+// placesOf are the indexes of a page's bounds in h, with what new ones need.
+func (u *unit) placesOf(h hist, bounds []float64) []int {
+	f, n := u.hist(h), len(bounds)
+	if len(f.bounds) == 0 && rising(bounds) {
+		f.adopt(bounds, u.target.inOrder(n))
+		if h.windowed() {
+			f.bucketColumns = slices.Grow(f.bucketColumns, n)
+			for range bounds {
+				f.bucketColumns = append(f.bucketColumns, u.target.short.addCount())
+			}
+		}
+	}
+	if n <= len(f.bounds) && slices.Equal(bounds, f.bounds[:n]) {
+		return u.target.inOrder(n)
+	}
+	places := make([]int, n)
+	for i, le := range bounds {
+		places[i] = u.bucket(h, le)
+	}
+	return places
+}
+
+// inOrder holds the first n indexes. It is one slice for all that need it, and
+// is never written to.
+func (t *target) inOrder(n int) []int {
+	if len(t.order) < n {
+		t.order = make([]int, n)
+		for i := range t.order {
+			t.order[i] = i
+		}
+	}
+	return t.order[:n:n]
 }
 
 // has says whether the newest page had the total.
