@@ -288,6 +288,20 @@ func TestPlainUnaskedBytes(t *testing.T) {
 	}
 }
 
+// TestPlainTimedOutWhileIdle is about a server that says so before it closes a
+// connection that is idle: that is no answer to a scrape.
+func TestPlainTimedOutWhileIdle(t *testing.T) {
+	t.Parallel()
+	good := lengthy("", smallPage(1))
+	server := newScripted(t, []string{good, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, []string{good})
+	r := newRig(t, server.address, func(c *ScrapeConfig) { c.MetricsPath = "/page" })
+	for i := range 2 {
+		if round := r.last(t, at(15*i)); round.State != StateUp {
+			t.Errorf("%s: %s", round.State, round.Reason)
+		}
+	}
+}
+
 // TestPlainCancelled is about a caller that goes away within the answer.
 func TestPlainCancelled(t *testing.T) {
 	t.Parallel()
