@@ -130,7 +130,7 @@ func (p *pageReader) info(src *source) pageInfo {
 // accept makes the page the last one, and says what is on it.
 func (p *pageReader) accept(info *pageInfo, src *source, at time.Time) yield {
 	info.Restarted = p.take(src, at)
-	info.From, info.ProcessStart, info.Sampled = p.from, p.start, p.workers.takeTurns()
+	info.From, info.ProcessStart, info.Sampled = p.from, p.start, p.workers.takeTurns() || p.sums.returns.takeTurns()
 	info.Missing = p.page.missing(src)
 	return p.sums.yield
 }
@@ -145,7 +145,7 @@ func (p *pageReader) lose() []*Series { return p.sums.lose() }
 func (p *pageReader) take(src *source, at time.Time) bool {
 	pg := &p.page
 	known := pg.start != 0 || p.start != 0
-	restarted := p.sums.take(pg.chosen(src), known, known && pg.start != p.start)
+	restarted := p.sums.take(pg.chosen(src), known, known && pg.start != p.start, at)
 	if (pg.start != 0) != (p.start != 0) {
 		restarted = false // there is no page before to hold this one against
 	}

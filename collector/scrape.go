@@ -209,7 +209,7 @@ func (s *targetScraper) warnings(round *Round, info pageInfo, redirected bool) s
 		ws = append(ws, info.Twin)
 	}
 	if info.Sampled {
-		ws = append(ws, "several workers answer behind one address, each with counters of its own, so that counters are not rated: use the multiprocess mode")
+		ws = append(ws, "several workers answer behind one address, each with counters of its own, so that counters are not rated: use the multiprocess mode, and scrape each pod by itself")
 	}
 	return strings.Join(ws, "; ")
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 )
@@ -115,6 +116,8 @@ type sums struct {
 	next int
 	// exposed are the outputs passed on last, fed those of the present page.
 	exposed, fed []*output
+	// returns watches the counters of pages that do not tell the process' start.
+	returns returns
 	// yield is what the last page that was taken gave, counts its buckets.
 	yield  yield
 	counts []float64
@@ -251,12 +254,13 @@ func newOutput(lset labels.Labels, f *family) *output {
 // wanted holds (all, where it is nil) into samples and finds what went stale.
 // known says that the process' start is exposed, restarted that it is another
 // one; where it is not exposed a restart is told from the counters. It returns
-// whether there was one.
-func (s *sums) take(wanted func(*input) bool, known, restarted bool) bool {
+// whether there was one. at is the time of the page.
+func (s *sums) take(wanted func(*input) bool, known, restarted bool, at time.Time) bool {
 	if wanted != nil {
 		s.leaveOut(wanted)
 	}
 	if !known {
+		s.returns.note(s, at)
 		restarted = s.fellTogether()
 	}
 	if restarted {

@@ -432,7 +432,7 @@ func judgeGateway(w gatewayWatched) finding {
 	case crowded > 0 && 2*crowded >= len(w.inFlight):
 		f.name, f.summary = BottleneckGateway, "the gateway is near its limit of requests in flight: add workers"
 	case w.sampled:
-		f.name, f.summary = BottleneckUnknown, "each page is one of several workers', so that nothing can be rated: give LiteLLM a PROMETHEUS_MULTIPROC_DIR"
+		f.name, f.summary = BottleneckUnknown, "each page is one of several workers', so that nothing can be rated: give LiteLLM a PROMETHEUS_MULTIPROC_DIR, or scrape each worker and each pod by itself"
 	case w.pages < 2:
 		f.name, f.summary = BottleneckUnknown, "one page tells what is, not what goes on: watch a live gateway, or give a second page"
 	case len(w.inFlight) == 0:

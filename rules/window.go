@@ -213,10 +213,10 @@ func (w unitWindow) known(v float64, d time.Duration, from string) Result {
 	return r
 }
 
-const sampledReason = "several workers answer behind one address, each with counters of its own: give LiteLLM a PROMETHEUS_MULTIPROC_DIR, or scrape each worker"
+const sampledReason = "several workers answer behind one address, each with counters of its own: give LiteLLM a PROMETHEUS_MULTIPROC_DIR, or scrape each worker and each pod"
 
 // sampledGauge is what a gauge says that one of several workers told.
-const sampledGauge = "the value of one worker of several, whichever answered, and not their sum: give LiteLLM a PROMETHEUS_MULTIPROC_DIR, or scrape each worker"
+const sampledGauge = "the value of one worker of several, whichever answered, and not their sum: give LiteLLM a PROMETHEUS_MULTIPROC_DIR, or scrape each worker and each pod"
 
 // absent is a result without a value; a stale unit says so instead, and one
 // that is several workers in turn.
