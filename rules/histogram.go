@@ -55,12 +55,19 @@ func (h *histogram) bound(le float64) (i int, isNew bool) {
 	return i, true
 }
 
-// adopt takes rising bounds as its first, those of a page, which never change;
-// inOrder are their indexes. Neither slice is its own: both are clipped, so that
-// a bound more makes other ones.
+// adopt takes rising bounds, those of a page, which never change, as its first or
+// instead of its own that are the same; inOrder are their indexes. Neither slice
+// is its own: both are clipped, so that a bound more makes other ones.
 func (h *histogram) adopt(bounds []float64, inOrder []int) {
 	h.bounds, h.sorted = slices.Clip(bounds), slices.Clip(inOrder)
-	h.buckets, h.skipped = make([]float64, len(bounds)), make([]float64, len(bounds))
+	h.buckets, h.skipped = exactly(len(bounds), h.buckets), exactly(len(bounds), h.skipped)
+}
+
+// exactly copies what there is of n values, the rest is 0; there is no room for more.
+func exactly(n int, values []float64) []float64 {
+	all := make([]float64, n)
+	copy(all, values)
+	return all
 }
 
 // rising says whether each bound is over the one before.
@@ -84,8 +91,8 @@ func (h *histogram) above(le float64) (float64, bool) {
 
 // highest holds the highest finite bound alone, nothing where there is none.
 func (h *histogram) highest() []float64 {
-	for n := len(h.sorted) - 1; n >= 0; n-- {
-		if i := h.sorted[n]; !math.IsInf(h.bounds[i], 1) {
+	for _, i := range slices.Backward(h.sorted) {
+		if !math.IsInf(h.bounds[i], 1) {
 			return h.bounds[i : i+1]
 		}
 	}

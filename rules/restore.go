@@ -43,8 +43,24 @@ func (e *Engine) replay(r *replay) {
 	}
 	// The pointer was ours; the collector brings its own.
 	delete(e.byPointer, r.target)
-	clear(t.slots)
+	t.dropParts()
 	t.pageSum = 0 // history holds a part of the pages only
+}
+
+// dropParts forgets the places of all series, and of those of histograms that
+// they are known: pages bring histograms whole, and one that does not finds what
+// its series counted again.
+func (t *target) dropParts() {
+	t.slots = map[*collector.Series]*slot{}
+	known := map[uint64]*slot{}
+	for key, s := range t.byLabels {
+		switch s.kind {
+		case slotBucket, slotSum, slotCount:
+		default:
+			known[key] = s
+		}
+	}
+	t.byLabels = known
 }
 
 // replay is what history holds of one target.

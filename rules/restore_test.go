@@ -39,9 +39,21 @@ func TestRestore(t *testing.T) {
 	compareWindows(t, before, f.engine, f.now)
 	compareRecorded(t, before, f.engine)
 
-	// Pages go on as if nothing had happened: nothing is added twice or lost.
-	sums := poolPrompted(f.engine, f.now)
+	// Pages go on as if nothing had happened: nothing is added twice or lost, and
+	// whole histograms are those that history had in parts.
+	sums, histograms := poolPrompted(f.engine, f.now), map[targetKey]int{}
+	for key, r := range f.engine.targets {
+		histograms[key] = len(r.children)
+		if len(r.children) == 0 || len(r.byLabels) > 3*len(r.children) {
+			t.Errorf("%v has %d histograms and %d places", key, len(r.children), len(r.byLabels))
+		}
+	}
 	f.run(step)
+	for key, r := range f.engine.targets {
+		if len(r.children) != histograms[key] {
+			t.Errorf("%v has %d histograms, and had %d", key, len(r.children), histograms[key])
+		}
+	}
 	if more := poolPrompted(f.engine, f.now) - sums; more < 0 || more > 40*f.prompt {
 		t.Errorf("the first page after the restart added %g tokens", more)
 	}

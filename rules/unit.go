@@ -140,13 +140,10 @@ func (u *unit) bucket(h hist, le float64) int {
 // placesOf are the indexes of a page's bounds in h, with what new ones need.
 func (u *unit) placesOf(h hist, bounds []float64) []int {
 	f, n := u.hist(h), len(bounds)
-	if len(f.bounds) == 0 && rising(bounds) {
+	if rising(bounds) && (len(f.bounds) == 0 || slices.Equal(bounds, f.bounds)) {
 		f.adopt(bounds, u.target.inOrder(n))
-		if h.windowed() {
-			f.bucketColumns = slices.Grow(f.bucketColumns, n)
-			for range bounds {
-				f.bucketColumns = append(f.bucketColumns, u.target.short.addCount())
-			}
+		for h.windowed() && len(f.bucketColumns) < n {
+			f.bucketColumns = append(slices.Grow(f.bucketColumns, n-len(f.bucketColumns)), u.target.short.addCount())
 		}
 	}
 	if n <= len(f.bounds) && slices.Equal(bounds, f.bounds[:n]) {
