@@ -17,8 +17,7 @@ func (f *fleet) scrape(of func(i int, p *page) collector.Round) {
 	for i, p := range f.pages {
 		r := of(i, p)
 		if f.store != nil {
-			stored := p.inParts(r)
-			if err := f.store.Append(f.t.Context(), stored.Time, stored.Samples, stored.Stale); err != nil {
+			if err := f.store.AppendRound(f.t.Context(), &r); err != nil {
 				f.t.Fatal(err)
 			}
 		}

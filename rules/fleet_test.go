@@ -96,8 +96,7 @@ func (f *fleet) run(d time.Duration) {
 				r = p.down(f.now)
 			}
 			if f.store != nil {
-				stored := p.inParts(r)
-				if err := f.store.Append(f.t.Context(), stored.Time, stored.Samples, stored.Stale); err != nil {
+				if err := f.store.AppendRound(f.t.Context(), &r); err != nil {
 					f.t.Fatal(err)
 				}
 			}

@@ -39,8 +39,7 @@ func TestMeasurerObserves(t *testing.T) {
 			if i == 1 && f.now.Sub(begin) > 10*time.Minute && f.now.Sub(begin) <= 20*time.Minute {
 				r = p.down(f.now)
 			}
-			stored := p.inParts(r)
-			if err := store.Append(t.Context(), stored.Time, stored.Samples, stored.Stale); err != nil {
+			if err := store.AppendRound(t.Context(), &r); err != nil {
 				t.Fatal(err)
 			}
 			m.Observe(&r)

@@ -120,15 +120,6 @@ func (p *page) partsDown(at time.Time) collector.Round {
 	return collector.Round{Target: p.target, Time: at, State: collector.StateDown, Samples: p.buf, Stale: p.order}
 }
 
-// inParts is a round of the page with each series for itself.
-func (p *page) inParts(r collector.Round) collector.Round {
-	if r.State == collector.StateUp {
-		r.Samples, r.Histograms = p.parts(r.Time).Samples, nil
-		return r
-	}
-	return p.partsDown(r.Time)
-}
-
 // restart is a new process: all counters begin at 0.
 func (p *page) restart() {
 	for s := range p.values {

@@ -121,7 +121,7 @@ func (t *backtest) observe(ctx context.Context, r *collector.Round) error {
 		t.holes = append(t.holes, timeRange{t.last, r.Time})
 	}
 	t.last = r.Time
-	t.samples += countSamples(r)
+	t.samples += int64(r.Len())
 	t.note(r)
 	t.queues.observe(r)
 	t.measure(r)
@@ -129,15 +129,6 @@ func (t *backtest) observe(ctx context.Context, r *collector.Round) error {
 		v.engine.Observe(r)
 	}
 	return nil
-}
-
-// countSamples counts what a page states, of a histogram each bucket, sum and count.
-func countSamples(r *collector.Round) int64 {
-	n := len(r.Samples)
-	for i := range r.Histograms {
-		n += len(r.Histograms[i].Buckets) + 2
-	}
-	return int64(n)
 }
 
 // note counts what cannot be read, other than targets that were down.

@@ -539,12 +539,3 @@ func TestBacktestSchema(t *testing.T) {
 	t.Parallel()
 	checkSchema(t, "backtest", reflect.TypeFor[backtestOutput]())
 }
-
-// TestCountSamples: a histogram counts as the series that a page states it in.
-func TestCountSamples(t *testing.T) {
-	t.Parallel()
-	r := collector.Round{Samples: make([]collector.Sample, 3), Histograms: []collector.Histogram{{}, {Buckets: make([]float64, 23)}}}
-	if n := countSamples(&r); n != 3+2+25 {
-		t.Errorf("%d samples", n)
-	}
-}

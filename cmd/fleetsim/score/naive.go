@@ -1,7 +1,6 @@
 package score
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -131,16 +130,8 @@ func (e *naiveEngine) find(r *collector.Round) (bounds []float64) {
 		name := s.Series.Labels.Get(model.MetricNameLabel)
 		switch name {
 		case collector.VLLMCacheQueries, collector.VLLMCacheHits, collector.VLLMKVUsage:
-		case collector.VLLMTTFT + "_bucket":
-			bound, err := strconv.ParseFloat(s.Series.Labels.Get(model.BucketLabel), 64)
-			if err != nil {
-				continue
-			}
-			bounds = append(bounds, bound)
-		default:
-			continue
+			e.places = append(e.places, naivePlace{i, s.Series, name})
 		}
-		e.places = append(e.places, naivePlace{i, s.Series, name})
 	}
 	for i, h := range r.Histograms {
 		if h.Series.Labels.Get(model.MetricNameLabel) == collector.VLLMTTFT {
@@ -156,14 +147,6 @@ func (e *naiveEngine) find(r *collector.Round) (bounds []float64) {
 
 // take adds what an engine's counters grew by to the pool's.
 func (n *naive) take(e *naiveEngine, r *collector.Round) {
-	bucket := 0
-	add := func(value float64) {
-		if n.now.ttft == nil {
-			n.now.ttft = make([]float64, len(n.bounds))
-		}
-		n.now.ttft[bucket] += e.increase(&e.ttft[bucket], value)
-		bucket++
-	}
 	for _, p := range e.places {
 		value := r.Samples[p.index].Value
 		switch p.what {
@@ -173,13 +156,16 @@ func (n *naive) take(e *naiveEngine, r *collector.Round) {
 			n.now.queries += e.increase(&e.queries, value)
 		case collector.VLLMCacheHits:
 			n.now.hits += e.increase(&e.hits, value)
-		default:
-			add(value)
 		}
 	}
+	bucket := 0
 	for _, p := range e.histograms {
 		for _, value := range r.Histograms[p.index].Buckets {
-			add(value)
+			if n.now.ttft == nil {
+				n.now.ttft = make([]float64, len(n.bounds))
+			}
+			n.now.ttft[bucket] += e.increase(&e.ttft[bucket], value)
+			bucket++
 		}
 	}
 	e.known = true
