@@ -155,8 +155,8 @@ func (c *histChild) fit(h hist, bounds []float64) {
 		return
 	}
 	c.bounds, c.places = bounds, c.unit.placesOf(h, bounds)
-	for _, i := range c.places {
-		c.room(i)
+	if len(c.places) > 0 {
+		c.room(slices.Max(c.places))
 	}
 }
 

@@ -94,7 +94,7 @@ func (s settings) number(name string) float64 { return s.numbers[name] }
 func (s settings) duration(name string) time.Duration { return scaled(s.durations[name], s.timeScale) }
 
 // resolveSettings applies o to a's defaults. The error names rule and key.
-func resolveSettings(a Alerting, o Override) (settings, error) {
+func resolveSettings(a *Alerting, o Override) (settings, error) {
 	s := settings{
 		hold: a.For, severity: a.Severity, labels: o.Labels, disabled: o.Disabled, timeScale: 1,
 		numbers: map[string]float64{}, durations: map[string]time.Duration{},
@@ -136,7 +136,7 @@ func (s *settings) set(set Setting, v any) {
 	}
 }
 
-func (s *settings) override(a Alerting, key string, raw any) error {
+func (s *settings) override(a *Alerting, key string, raw any) error {
 	i := slices.IndexFunc(a.Settings, func(set Setting) bool { return set.Name == key })
 	if i < 0 {
 		return fmt.Errorf("is no setting of this rule: it has %s", strings.Join(settingNames(a), ", "))
@@ -151,7 +151,7 @@ func (s *settings) override(a Alerting, key string, raw any) error {
 }
 
 // settingNames lists what may stand under a rule's name.
-func settingNames(a Alerting) []string {
+func settingNames(a *Alerting) []string {
 	names := []string{"for", "keep_firing_for", "severity", "labels", "disabled", "time_scale"}
 	for _, set := range a.Settings {
 		names = append(names, set.Name)

@@ -91,7 +91,7 @@ func (a Alerting) subjects() int {
 
 var (
 	recordings = map[string]Recording{} //nolint:gochecknoglobals // a registration table: written by init only
-	alertings  = map[string]Alerting{}  //nolint:gochecknoglobals // a registration table: written by init only
+	alertings  = map[string]*Alerting{} //nolint:gochecknoglobals // a registration table: written by init only
 )
 
 // record registers a family of derived series; it is called by init only.
@@ -110,7 +110,7 @@ func alert(a Alerting) {
 	if a.subjects() != 1 {
 		panic("rules: " + a.Name + " needs one of Pool, Engine, Gateway, Target, Fleet, Plan and Receiver")
 	}
-	alertings[a.Name] = a
+	alertings[a.Name] = &a
 }
 
 // Registry lists what this build can derive and detect, in order of name.

@@ -57,7 +57,7 @@ func (e *Engine) join(u *unit) {
 // watchEngine gives an engine its watches.
 func (e *Engine) watchEngine(u *unit, subject labels.Labels) {
 	subject = labels.NewBuilder(subject).Set("pool", u.pool.name).Labels()
-	u.watches = e.watchesOf(func(a Alerting, s settings) *watch {
+	u.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
 		if a.Engine == nil {
 			return nil
 		}
@@ -146,7 +146,7 @@ func (e *Engine) equipPool(p *pool) {
 			}))
 		}
 	}
-	p.watches = e.watchesOf(func(a Alerting, s settings) *watch {
+	p.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
 		if a.Pool == nil {
 			return nil
 		}
@@ -173,7 +173,7 @@ func (e *Engine) equipTarget(t *target) {
 
 func (e *Engine) watchTarget(t *target) {
 	subject := labels.FromStrings("job", t.job, "instance", t.instance)
-	t.watches = e.watchesOf(func(a Alerting, s settings) *watch {
+	t.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
 		if a.Target == nil {
 			return nil
 		}
@@ -186,7 +186,7 @@ func (e *Engine) watchTarget(t *target) {
 
 // watchFleet makes the watches over all that is watched.
 func (e *Engine) watchFleet() {
-	e.fleet = e.watchesOf(func(a Alerting, s settings) *watch {
+	e.fleet = e.watchesOf(func(a *Alerting, s settings) *watch {
 		if a.Fleet == nil {
 			return nil
 		}
@@ -196,7 +196,7 @@ func (e *Engine) watchFleet() {
 
 // watchesOf makes a watch of each rule that is on and for which newWatch makes
 // one; each takes up what the state file knows of it.
-func (e *Engine) watchesOf(newWatch func(Alerting, settings) *watch) []*watch {
+func (e *Engine) watchesOf(newWatch func(*Alerting, settings) *watch) []*watch {
 	var watches []*watch
 	for _, name := range alertNames() {
 		s := e.rules[name]
@@ -234,7 +234,7 @@ func gatewaySubject(u *unit) labels.Labels {
 
 // watchGateway gives a gateway its watches.
 func (e *Engine) watchGateway(u *unit, subject labels.Labels) {
-	u.watches = e.watchesOf(func(a Alerting, s settings) *watch {
+	u.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
 		if a.Gateway == nil {
 			return nil
 		}

@@ -21,7 +21,7 @@ const (
 
 // watch is one alert over one subject: its detector and where the alert stands.
 type watch struct {
-	rule     Alerting
+	rule     *Alerting
 	settings settings
 	subject  labels.Labels
 	// judge asks the detector; keeper is the same detector where it keeps
@@ -36,7 +36,7 @@ type watch struct {
 }
 
 // watchOver puts a detector over a subject, whose window at an Eval is window's.
-func watchOver[W any](a Alerting, s settings, subject labels.Labels, d detector[W], window func(instant) W) *watch {
+func watchOver[W any](a *Alerting, s settings, subject labels.Labels, d detector[W], window func(instant) W) *watch {
 	w := &watch{
 		rule: a, settings: s, subject: subject,
 		judge: func(n instant, firing time.Time) Verdict { return d.Judge(window(n), firing) },

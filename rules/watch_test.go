@@ -13,7 +13,7 @@ func newWatch(s settings) *watch {
 		s.severity = SeverityWarning
 	}
 	return &watch{
-		rule:     Alerting{Name: "Test", Severity: SeverityWarning},
+		rule:     &Alerting{Name: "Test", Severity: SeverityWarning},
 		settings: s, subject: labels.FromStrings("pool", "p"),
 	}
 }
@@ -155,7 +155,7 @@ func (c *counting) load(raw json.RawMessage) error { return json.Unmarshal(raw, 
 func TestDetectorKeepsWhatItLearned(t *testing.T) {
 	t.Parallel()
 	over := func(d *counting) *watch {
-		return watchOver(Alerting{Name: "Test"}, settings{}, labels.FromStrings("pool", "p"), d, func(instant) PoolWindow { return PoolWindow{} })
+		return watchOver(&Alerting{Name: "Test"}, settings{}, labels.FromStrings("pool", "p"), d, func(instant) PoolWindow { return PoolWindow{} })
 	}
 	e, err := New(Options{})
 	if err != nil {
