@@ -416,7 +416,7 @@ func (c *Collector) Ready() bool {
 		return false
 	}
 	for _, l := range c.running {
-		if l.scraper.status().LastScrape.IsZero() {
+		if !l.scraper.tried() {
 			return false
 		}
 	}

@@ -83,8 +83,8 @@ func (p factPage) check(t *testing.T, i int, round *Round, info pageInfo) {
 		}
 	}
 	for family, name := range p.from {
-		if info.From[family] != name {
-			t.Errorf("page %d: %s is read from %q, want %q", i, family, info.From[family], name)
+		if namesRead(info.names)[family] != name {
+			t.Errorf("page %d: %s is read from %q, want %q", i, family, namesRead(info.names)[family], name)
 		}
 	}
 	if info.Sampled != p.sampled || round.Sampled != p.sampled || info.Restarted != p.restarted {

@@ -238,8 +238,8 @@ func TestReadRealPages(t *testing.T) {
 				if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 					t.Errorf("samples (-want +got):\n%s", diff)
 				}
-				if len(got) != tt.samples || len(r.info.From) != tt.families {
-					t.Errorf("%d samples of %d families, want %d of %d", len(got), len(r.info.From), tt.samples, tt.families)
+				if len(got) != tt.samples || len(r.info.names) != tt.families {
+					t.Errorf("%d samples of %d families, want %d of %d", len(got), len(r.info.names), tt.samples, tt.families)
 				}
 				if r.info.Source != tt.source || r.info.BadLines > 0 || len(r.stale) > 0 || r.info.Bytes != int64(len(page)) {
 					t.Errorf("info %+v, stale %v", r.info, r.stale)

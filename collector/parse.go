@@ -37,8 +37,9 @@ type pageReader struct {
 	start float64
 	// source is what the last page was recognised as; nil before.
 	source *source
-	// from is never changed once it was handed out.
-	from map[string]string
+	// names are those that the families were read under. The slice is never
+	// changed once it was handed out.
+	names []*sampleName
 	// exemplars says that the text format of this target carries OpenMetrics' exemplars.
 	exemplars bool
 
@@ -49,9 +50,8 @@ type pageReader struct {
 type pageInfo struct {
 	// Source is the kind that the page was recognised as.
 	Source string
-	// From gives for each canonical family the exposed name that was read. It
-	// is not to be changed.
-	From map[string]string
+	// names are those under which the families were read; not to be changed.
+	names []*sampleName
 	// ProcessStart is process_start_time_seconds; 0 where it is not exposed.
 	ProcessStart float64
 	// Restarted says that another process answers than on the page before, as
@@ -130,7 +130,7 @@ func (p *pageReader) info(src *source) pageInfo {
 // accept makes the page the last one, and says what is on it.
 func (p *pageReader) accept(info *pageInfo, src *source, at time.Time) yield {
 	info.Restarted = p.take(src, at)
-	info.From, info.ProcessStart, info.Sampled = p.from, p.start, p.workers.takeTurns() || p.sums.returns.takeTurns()
+	info.names, info.ProcessStart, info.Sampled = p.names, p.start, p.workers.takeTurns() || p.sums.returns.takeTurns()
 	info.Missing = p.page.missing(src)
 	return p.sums.yield
 }
@@ -164,25 +164,35 @@ func (p *pageReader) take(src *source, at time.Time) bool {
 	return restarted
 }
 
-// noteNames updates from, by a new map where something changed.
+// noteNames updates names, by a new slice where something changed.
 func (p *pageReader) noteNames(src *source) {
-	n, same := 0, true
+	n := 0
+	same := true
 	for _, name := range p.page.best {
 		if name == nil || !name.family.of(src) {
 			continue
 		}
+		same = same && n < len(p.names) && p.names[n] == name
 		n++
-		same = same && p.from[name.family.name] == name.exposed
 	}
-	if same && n == len(p.from) {
+	if same && n == len(p.names) {
 		return
 	}
-	p.from = make(map[string]string, n)
+	p.names = make([]*sampleName, 0, n)
 	for _, name := range p.page.best {
 		if name != nil && name.family.of(src) {
-			p.from[name.family.name] = name.exposed
+			p.names = append(p.names, name)
 		}
 	}
+}
+
+// namesRead gives for each canonical family the exposed name that was read.
+func namesRead(names []*sampleName) map[string]string {
+	all := make(map[string]string, len(names))
+	for _, n := range names {
+		all[n.family.name] = n.exposed
+	}
+	return all
 }
 
 // recognise tells what kind of page it is: what the target says, else the kind

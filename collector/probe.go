@@ -30,7 +30,7 @@ type PageInfo struct {
 
 func (i pageInfo) public() PageInfo {
 	return PageInfo{
-		From: i.From, ProcessStart: i.ProcessStart, Sampled: i.Sampled, BadLines: i.BadLines, NotNumbers: i.NotNumbers,
+		From: namesRead(i.names), ProcessStart: i.ProcessStart, Sampled: i.Sampled, BadLines: i.BadLines, NotNumbers: i.NotNumbers,
 	}
 }
 

@@ -214,7 +214,7 @@ func (p *Prometheus) Ready() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.servers {
-		if s.self.status().LastScrape.IsZero() {
+		if !s.self.tried() {
 			return false
 		}
 	}

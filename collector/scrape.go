@@ -52,13 +52,23 @@ type targetScraper struct {
 	warning string
 
 	mu     sync.Mutex
-	public TargetStatus
+	public TargetStatus // but for From
+	names  []*sampleName
 }
 
 func (s *targetScraper) status() TargetStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.public
+	told := s.public
+	told.From = namesRead(s.names)
+	return told
+}
+
+// tried says whether the target was scraped once.
+func (s *targetScraper) tried() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.public.LastScrape.IsZero()
 }
 
 // scrape reads the page once, hands the round on and reports it. now is when
@@ -166,7 +176,7 @@ func (s *targetScraper) report(round *Round, info pageInfo, about selfTold, redi
 	p.Samples, p.Sampled = 0, info.Sampled
 	if round.State == StateUp {
 		p.Samples = round.Len() - 1 // without up
-		p.From = info.From
+		s.names = info.names
 	}
 	p.Warning = s.warnings(round, info, redirected)
 }
@@ -247,7 +257,7 @@ func (s *targetScraper) inherit(old *targetScraper) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	public.URL, public.Warning = s.public.URL, s.public.Warning
-	s.public = public
+	s.public, s.names = public, old.names
 	target := *s.rounds.target
 	target.URL, target.Interval = public.URL, s.found.interval
 	s.rounds.target = &target

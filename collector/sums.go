@@ -23,9 +23,9 @@ const (
 	forgetPages = 240
 	// indexPages is for how many pages that hold nothing new, nothing less and
 	// nothing in another order the index is kept.
-	indexPages = 8
+	indexPages = 4
 	// cellBlock is how many cells are made at once.
-	cellBlock = 32
+	cellBlock = 16
 )
 
 // An input is one exposed series, known by the hash of its text before the

@@ -151,7 +151,7 @@ vllm:prompt_tokens_cached_by_source_total{engine="0",source="device"} 5.0
 				if diff := cmp.Diff(tt.want, r.page(t, tt.page)); diff != "" {
 					t.Errorf("samples (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff(tt.from, r.info.From); diff != "" {
+				if diff := cmp.Diff(tt.from, namesRead(r.names)); diff != "" {
 					t.Errorf("from (-want +got):\n%s", diff)
 				}
 			}
@@ -176,10 +176,10 @@ func TestVLLMUpgrade(t *testing.T) {
 	t.Parallel()
 	r := newTestReader(SourceVLLM)
 	r.page(t, "vllm:gpu_cache_usage_perc 0.5\n")
-	from := r.info.From
+	from := namesRead(r.names)
 	got := r.page(t, "vllm:kv_cache_usage_perc 0.25\n")
-	if got[`vllm:kv_cache_usage_perc{engine="0"}`] != 0.25 || len(r.stale) > 0 || r.info.From[VLLMKVUsage] != VLLMKVUsage {
-		t.Errorf("samples %v, stale %v, from %v", got, r.stale, r.info.From)
+	if got[`vllm:kv_cache_usage_perc{engine="0"}`] != 0.25 || len(r.stale) > 0 || namesRead(r.names)[VLLMKVUsage] != VLLMKVUsage {
+		t.Errorf("samples %v, stale %v, from %v", got, r.stale, namesRead(r.names))
 	}
 	if from[VLLMKVUsage] != "vllm:gpu_cache_usage_perc" {
 		t.Error("the names of an earlier page were changed")
