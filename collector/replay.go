@@ -167,21 +167,36 @@ func checkPlayed(players map[playerKey]*player) error {
 	return nil
 }
 
+// quietAfter is how long there was no page when CatchUp's clock goes on by
+// quietStep: longer than any window of the rules.
+const (
+	quietAfter = 3 * time.Hour
+	quietStep  = time.Minute
+)
+
 // CatchUp plays all recordings with speed 0, merged in the order of time, so
 // that their last pages are of the time now. tick is called every step of that
-// time, as the clock of a daemon would have. Call it before Run.
+// time, as the clock of a daemon would have; in a gap that is longer than all that
+// the rules look at it is called less often, so that one of weeks takes seconds.
+// Call it before Run.
 func (r *Replay) CatchUp(ctx context.Context, now time.Time, step time.Duration, tick func(now time.Time) error) error {
-	var next time.Time
+	var next, last time.Time
 	for p, page := range merge(r.fast(now)) {
 		at := p.shift(page.Time)
 		if next.IsZero() {
 			next = at.Add(step)
 		}
-		for ; at.After(next); next = next.Add(step) {
+		for at.After(next) {
 			if err := tick(next); err != nil {
 				return err
 			}
+			steps := time.Duration(1)
+			if next.Sub(last) >= quietAfter {
+				steps = max(min(quietStep, at.Sub(next))/step, 1)
+			}
+			next = next.Add(steps * step)
 		}
+		last = at
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -164,6 +164,37 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
+// TestCatchUpGap: in a gap of weeks the clock goes on faster, once nothing is
+// left that the rules look at, and is exact again when the next page comes.
+func TestCatchUpGap(t *testing.T) {
+	t.Parallel()
+	const gap = 30 * 24 * time.Hour
+	path := writeRecording(t, map[string]string{
+		"a/1000000.prom": smallPage(1), fmt.Sprintf("a/%d.prom", 1_000_000+gap.Milliseconds()): smallPage(2),
+	})
+	r := newTestReplay(t, newListener(), replayOf(RecordingConfig{Path: path}))
+	var ticks []time.Time
+	if err := r.CatchUp(t.Context(), at(0), 7*time.Second, func(at time.Time) error {
+		ticks = append(ticks, at)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	begin := at(0).Add(-gap)
+	for i, tick := range ticks[:len(ticks)-1] {
+		since, last := tick.Sub(begin), time.Duration(0)
+		if i > 0 {
+			last = ticks[i-1].Sub(begin)
+		}
+		if step := since - last; since%(7*time.Second) != 0 || since <= quietAfter && step != 7*time.Second || step > quietStep {
+			t.Fatalf("tick %d is %s after the first page, %s after the one before", i, since, step)
+		}
+	}
+	if last := ticks[len(ticks)-2]; at(0).Sub(last) > 7*time.Second || len(ticks) > int(gap/(50*time.Second)) {
+		t.Errorf("%d ticks, the last before the page %s before it", len(ticks), at(0).Sub(last))
+	}
+}
+
 func TestPlay(t *testing.T) {
 	t.Parallel()
 	k := newListener()
