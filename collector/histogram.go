@@ -3,8 +3,6 @@ package collector
 import (
 	"iter"
 	"math"
-
-	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Histogram is one classic histogram as one page has it, whole: its buckets
@@ -28,8 +26,8 @@ type Histogram struct {
 type HistogramPart struct {
 	// Suffix is that of its name: _bucket, _sum or _count.
 	Suffix string
-	// Le is the label of a bucket, "" for the others.
-	Le    string
+	// Bound is the upper one of a bucket, 0 for the others.
+	Bound float64
 	Value float64
 }
 
@@ -37,7 +35,7 @@ type HistogramPart struct {
 func (h *Histogram) Parts() iter.Seq[HistogramPart] {
 	return func(yield func(HistogramPart) bool) {
 		for i, bound := range h.Bounds {
-			if !yield(HistogramPart{suffixBucket, labels.FormatOpenMetricsFloat(bound), h.Buckets[i]}) {
+			if !yield(HistogramPart{suffixBucket, bound, h.Buckets[i]}) {
 				return
 			}
 		}

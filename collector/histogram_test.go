@@ -16,8 +16,11 @@ func classic(samples []Sample, histograms []Histogram) []Sample {
 	for _, h := range histograms {
 		name := h.Series.Labels.Get(model.MetricNameLabel)
 		for part := range h.Parts() {
-			ls := labels.NewBuilder(h.Series.Labels).Set(model.MetricNameLabel, name+part.Suffix).Set(labels.BucketLabel, part.Le).Labels()
-			all = append(all, Sample{Series: &Series{Labels: ls}, Value: part.Value})
+			b := labels.NewBuilder(h.Series.Labels).Set(model.MetricNameLabel, name+part.Suffix)
+			if part.Suffix == suffixBucket {
+				b.Set(labels.BucketLabel, labels.FormatOpenMetricsFloat(part.Bound))
+			}
+			all = append(all, Sample{Series: &Series{Labels: b.Labels()}, Value: part.Value})
 		}
 	}
 	return append(all, samples...)

@@ -61,6 +61,9 @@ func (r *returns) note(s *sums, at time.Time) {
 
 // cameBack says whether what fell together climbs back together on this page.
 func (r *returns) cameBack(s *sums) bool {
+	if len(r.falls) == 0 {
+		return false
+	}
 	back, fell := map[uint32]int{}, map[uint32]int{}
 	maps.DeleteFunc(r.falls, func(id inputID, f fall) bool {
 		fell[f.page]++

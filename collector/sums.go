@@ -86,8 +86,8 @@ type output struct {
 }
 
 // moves is the state of a moved series: decider is the input that it follows
-// once movedOn is not 0, movedOn the page on which that changed, since the first page of the process,
-// and well says that the deployment answered since.
+// once movedOn is not 0, movedOn the page on which that changed, since the first
+// page of the process, and well says that the deployment answered since.
 type moves struct {
 	decider        inputID
 	movedOn, since uint32

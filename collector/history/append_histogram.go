@@ -178,14 +178,8 @@ func (r *round) appendParts(h *collector.Histogram, last *form) {
 		r.append(p.series, v)
 		now = append(now, p)
 	}
-	for i, bound := range h.Bounds {
-		add(bucketSuffix, bound, h.Buckets[i])
-	}
-	if !math.IsNaN(h.Sum) {
-		add(sumSuffix, 0, h.Sum)
-	}
-	if !math.IsNaN(h.Count) {
-		add(countSuffix, 0, h.Count)
+	for p := range h.Parts() {
+		add(p.Suffix, p.Bound, p.Value)
 	}
 	for _, p := range old {
 		r.append(p.series, staleMarker())

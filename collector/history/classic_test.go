@@ -122,12 +122,12 @@ func (tw *twins) page(p *twinPage, usual bool) {
 		r.Histograms = append(r.Histograms, got)
 		exposed := map[string]bool{}
 		for part := range got.Parts() {
-			key := part.Suffix + part.Le
+			key := fmt.Sprint(part.Suffix, part.Bound)
 			exposed[key] = true
 			if h.parts[key] == nil {
 				b := labels.NewBuilder(h.labels).Set("__name__", h.labels.Get("__name__")+part.Suffix)
-				if part.Le != "" {
-					b.Set("le", part.Le)
+				if part.Suffix == bucketSuffix {
+					b.Set("le", labels.FormatOpenMetricsFloat(part.Bound))
 				}
 				h.parts[key] = &collector.Series{Labels: b.Labels()}
 			}
@@ -417,7 +417,7 @@ func (tw *twins) rounds(s *Store, o RoundsOptions) []string {
 		}
 		for _, h := range r.Histograms {
 			for part := range h.Parts() {
-				values = append(values, fmt.Sprintf("%s%s%s=%g", h.Series.Labels, part.Suffix, part.Le, part.Value))
+				values = append(values, fmt.Sprintf("%s%s%g=%g", h.Series.Labels, part.Suffix, part.Bound, part.Value))
 			}
 		}
 		sort.Strings(values)

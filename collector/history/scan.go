@@ -104,7 +104,7 @@ func (r *reader) scan(ctx context.Context, from, to time.Time, matchers []*label
 	if err := set.Err(); err != nil {
 		return scanError(from, to, err)
 	}
-	for _, h := range whole.inOrder() {
+	for _, h := range whole.all {
 		if err := r.scanHistogram(ctx, h, stale, fn); err != nil {
 			return err
 		}

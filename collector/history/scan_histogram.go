@@ -50,8 +50,6 @@ func (r *reader) wholeHistograms(ctx context.Context, hints *storage.SelectHints
 	return w, nil
 }
 
-func (w *wholeHistograms) inOrder() []*scannedHistogram { return w.all }
-
 // takes keeps a stored series that goes on in a histogram, to be read with it.
 func (w *wholeHistograms) takes(s storage.Series) bool {
 	if len(w.all) == 0 {
