@@ -82,18 +82,22 @@ func (k kind) counts() bool { return k <= sumAndCount }
 func (k kind) suffixes() []string {
 	switch k {
 	case histogram:
-		return []string{suffixBucket, suffixSum, suffixCount}
+		return []string{BucketSuffix, SumSuffix, CountSuffix}
 	case sumAndCount:
-		return []string{suffixSum, suffixCount}
+		return []string{SumSuffix, CountSuffix}
 	default:
 		return []string{""}
 	}
 }
 
+// What the names of a classic histogram's series end in.
 const (
-	suffixBucket  = "_bucket"
-	suffixSum     = "_sum"
-	suffixCount   = "_count"
+	BucketSuffix = "_bucket"
+	SumSuffix    = "_sum"
+	CountSuffix  = "_count"
+)
+
+const (
 	suffixTotal   = "_total"
 	suffixCreated = "_created"
 )

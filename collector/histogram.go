@@ -35,15 +35,15 @@ type HistogramPart struct {
 func (h *Histogram) Parts() iter.Seq[HistogramPart] {
 	return func(yield func(HistogramPart) bool) {
 		for i, bound := range h.Bounds {
-			if !yield(HistogramPart{suffixBucket, bound, h.Buckets[i]}) {
+			if !yield(HistogramPart{BucketSuffix, bound, h.Buckets[i]}) {
 				return
 			}
 		}
-		if !math.IsNaN(h.Sum) && !yield(HistogramPart{Suffix: suffixSum, Value: h.Sum}) {
+		if !math.IsNaN(h.Sum) && !yield(HistogramPart{Suffix: SumSuffix, Value: h.Sum}) {
 			return
 		}
 		if !math.IsNaN(h.Count) {
-			yield(HistogramPart{Suffix: suffixCount, Value: h.Count})
+			yield(HistogramPart{Suffix: CountSuffix, Value: h.Count})
 		}
 	}
 }

@@ -17,7 +17,7 @@ func classic(samples []Sample, histograms []Histogram) []Sample {
 		name := h.Series.Labels.Get(model.MetricNameLabel)
 		for part := range h.Parts() {
 			b := labels.NewBuilder(h.Series.Labels).Set(model.MetricNameLabel, name+part.Suffix)
-			if part.Suffix == suffixBucket {
+			if part.Suffix == BucketSuffix {
 				b.Set(labels.BucketLabel, labels.FormatOpenMetricsFloat(part.Bound))
 			}
 			all = append(all, Sample{Series: &Series{Labels: b.Labels()}, Value: part.Value})

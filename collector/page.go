@@ -339,5 +339,5 @@ func notMetrics(html bool) string {
 // openHistogram says whether a page's last line is a bucket with others to follow.
 func openHistogram(line []byte) bool {
 	n := nameEnd(line)
-	return bytes.HasSuffix(line[:n], []byte(suffixBucket)) && bytes.Contains(line, []byte(`le="`)) && !bytes.Contains(line, []byte(`le="+Inf"`))
+	return bytes.HasSuffix(line[:n], []byte(BucketSuffix)) && bytes.Contains(line, []byte(`le="`)) && !bytes.Contains(line, []byte(`le="+Inf"`))
 }

@@ -194,7 +194,7 @@ func expectedSeries(src *source, f *family, suffix string, lset map[string]strin
 		}
 		kept.Set(l, v)
 	}
-	if suffix == suffixBucket {
+	if suffix == BucketSuffix {
 		bound, _ := strconv.ParseFloat(lset[labels.BucketLabel], 64)
 		kept.Set(labels.BucketLabel, labels.FormatOpenMetricsFloat(bound))
 	}

@@ -19,11 +19,11 @@ const (
 // partOf is the part that a suffix stands for.
 func partOf(suffix string) part {
 	switch suffix {
-	case suffixBucket:
+	case BucketSuffix:
 		return partBucket
-	case suffixSum:
+	case SumSuffix:
 		return partSum
-	case suffixCount:
+	case CountSuffix:
 		return partCount
 	default:
 		return partNone

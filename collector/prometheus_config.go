@@ -152,7 +152,7 @@ func (c *PrometheusConfig) selectors() []string {
 				names[regexp.QuoteMeta(strings.TrimSuffix(exposed, suffixTotal))] = true
 			}
 		}
-		suffixes := strings.Join([]string{suffixTotal, suffixBucket, suffixSum, suffixCount}, "|")
+		suffixes := strings.Join([]string{suffixTotal, BucketSuffix, SumSuffix, CountSuffix}, "|")
 		all = append(all, fmt.Sprintf(`{__name__=~"(?:%s)(?:%s)?"}`,
 			strings.ReplaceAll(strings.Join(slices.Sorted(maps.Keys(names)), "|"), `\`, `\\`), suffixes))
 	}

@@ -95,7 +95,7 @@ func marks(to []uint64, round *Round) []uint64 {
 		to = append(to, hash^xxhash.Sum64String(name)^math.Float64bits(sum)*spread)
 	}
 	for _, s := range round.Samples {
-		if name := s.Series.Labels.Get(model.MetricNameLabel); strings.HasSuffix(name, suffixSum) {
+		if name := s.Series.Labels.Get(model.MetricNameLabel); strings.HasSuffix(name, SumSuffix) {
 			mark(name, s.Series.Labels, s.Value)
 		}
 	}

@@ -82,7 +82,7 @@ func TestPrefillSaturatedNamesTheCause(t *testing.T) {
 	occupancy := 0.3
 	f.set = func(_ int, p *page) {
 		p.observe(collector.VLLMQueueTime, timeBounds, 0, 3)
-		p.add(occupancy*step.Seconds(), collector.VLLMTTFT+partSum)
+		p.add(occupancy*step.Seconds(), collector.VLLMTTFT+collector.SumSuffix)
 	}
 	f.run(7 * time.Hour)
 	occupancy = 0.7

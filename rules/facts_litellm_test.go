@@ -51,10 +51,10 @@ func TestLiteLLMFacts(t *testing.T) {
 					p.set(counts[i%2], collector.LiteLLMRejected, "reason", "queue_full")
 					p.set(counts[i%2], collector.LiteLLMCooledDown, "model_id", "d1")
 					for _, h := range []string{collector.LiteLLMOverhead, collector.LiteLLMTotalLatency, collector.LiteLLMAPILatency} {
-						p.set(counts[i%2], h+partBucket, "le", "0.5")
-						p.set(counts[i%2], h+partBucket, "le", "+Inf")
-						p.set(counts[i%2]/10, h+partSum)
-						p.set(counts[i%2], h+partCount)
+						p.set(counts[i%2], h+collector.BucketSuffix, "le", "0.5")
+						p.set(counts[i%2], h+collector.BucketSuffix, "le", "+Inf")
+						p.set(counts[i%2]/10, h+collector.SumSuffix)
+						p.set(counts[i%2], h+collector.CountSuffix)
 					}
 					p.set(7, collector.LiteLLMInFlight)
 				})
@@ -316,10 +316,10 @@ func TestLiteLLMFactSampledSums(t *testing.T) {
 	s.sampled = true
 	show := func(calls float64) {
 		for _, le := range []string{"0.5", "+Inf"} {
-			p.set(calls, collector.LiteLLMOverhead+partBucket, "le", le)
+			p.set(calls, collector.LiteLLMOverhead+collector.BucketSuffix, "le", le)
 		}
-		p.set(calls/10, collector.LiteLLMOverhead+partSum)
-		p.set(calls, collector.LiteLLMOverhead+partCount)
+		p.set(calls/10, collector.LiteLLMOverhead+collector.SumSuffix)
+		p.set(calls, collector.LiteLLMOverhead+collector.CountSuffix)
 	}
 	counts := [2]float64{9000, 8700}
 	s.scrape(10, func(i int) { show(counts[i%2]) })

@@ -163,7 +163,7 @@ func TestRestoreReadsWhatRulesRead(t *testing.T) {
 			if (isGauge || isTotal) && !slices.Contains(long, family) && !slices.Contains(short, family) {
 				t.Errorf("%s is not read back", family)
 			}
-			if _, _, ok := histOf(family + partSum); ok && !slices.Contains(long, family+partSum) && !slices.Contains(short, family+partSum) {
+			if _, _, ok := histOf(family + collector.SumSuffix); ok && !slices.Contains(long, family+collector.SumSuffix) && !slices.Contains(short, family+collector.SumSuffix) {
 				t.Errorf("%s is not read back", family)
 			}
 		}

@@ -157,7 +157,7 @@ func TestVLLMFacts(t *testing.T) {
 				s.scrape(21, func(i int) {
 					p.serve(10, 1000, 100, 50)
 					if i == 18 {
-						p.add(-1e6, collector.VLLMTTFT+partSum)
+						p.add(-1e6, collector.VLLMTTFT+collector.SumSuffix)
 					}
 				})
 			},
@@ -173,7 +173,7 @@ func TestVLLMFacts(t *testing.T) {
 				s.scrape(21, func(i int) {
 					p.serve(10, 1000, 100, 50)
 					if i == 18 {
-						p.add(1e6, collector.VLLMTTFT+partSum)
+						p.add(1e6, collector.VLLMTTFT+collector.SumSuffix)
 					}
 				})
 			},
@@ -186,7 +186,7 @@ func TestVLLMFacts(t *testing.T) {
 				s.scrape(21, func(i int) {
 					p.serve(10, 1000, 400, 50)
 					if i == 18 {
-						p.add(-1e6, collector.VLLMTTFT+partSum)
+						p.add(-1e6, collector.VLLMTTFT+collector.SumSuffix)
 					}
 				})
 			},

@@ -186,16 +186,9 @@ func totalOf(name string) (total, bool) {
 	}
 }
 
-// The parts of a histogram that a series can be.
-const (
-	partBucket = "_bucket"
-	partSum    = "_sum"
-	partCount  = "_count"
-)
-
 // histOf is the histogram and the part of it that a series is, by its name.
 func histOf(name string) (h hist, part string, ok bool) {
-	for _, part := range []string{partBucket, partSum, partCount} {
+	for _, part := range []string{collector.BucketSuffix, collector.SumSuffix, collector.CountSuffix} {
 		if base, found := strings.CutSuffix(name, part); found {
 			if h, ok := histNamed(base); ok {
 				return h, part, true

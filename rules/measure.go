@@ -400,9 +400,9 @@ const sessionCalls = "kvwatch_pool_session_calls"
 // sessions reads how many sessions went quiet in each slot, and their calls.
 func (m *Measurer) sessions(ctx context.Context, from, to time.Time, scan ScanFunc) (map[slotOf]quiet, error) {
 	found := map[slotOf]quiet{}
-	matcher := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, sessionCalls+partSum+"|"+sessionCalls+partCount)
+	matcher := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, sessionCalls+collector.SumSuffix+"|"+sessionCalls+collector.CountSuffix)
 	err := scan(ctx, from.Add(time.Millisecond), to.Add(time.Millisecond), []*labels.Matcher{matcher}, func(ls labels.Labels, points []history.Point) error {
-		key, isSum := ls.String(), strings.HasSuffix(ls.Get(model.MetricNameLabel), partSum)
+		key, isSum := ls.String(), strings.HasSuffix(ls.Get(model.MetricNameLabel), collector.SumSuffix)
 		last := m.sums[key]
 		for _, p := range points {
 			if p.IsStale() {

@@ -74,9 +74,9 @@ func (p *page) observe(name string, bounds []float64, v, n float64) {
 	h := p.hists[name]
 	if h == nil {
 		for _, b := range bounds {
-			h = append(h, p.of(name+partBucket, labels.BucketLabel, strconv.FormatFloat(b, 'g', -1, 64)))
+			h = append(h, p.of(name+collector.BucketSuffix, labels.BucketLabel, strconv.FormatFloat(b, 'g', -1, 64)))
 		}
-		h = append(h, p.of(name+partBucket, labels.BucketLabel, "+Inf"), p.of(name+partSum), p.of(name+partCount))
+		h = append(h, p.of(name+collector.BucketSuffix, labels.BucketLabel, "+Inf"), p.of(name+collector.SumSuffix), p.of(name+collector.CountSuffix))
 		for _, s := range h {
 			p.values[s] += 0
 		}
@@ -147,8 +147,8 @@ func (p *page) serve(n, prompt, computed, output float64) {
 	p.observe(collector.VLLMComputedHist, tokenBounds, computed, n)
 	p.observe(collector.VLLMTTFT, timeBounds, 0.3, n)
 	p.observe(collector.VLLMITL, timeBounds, 0.02, n*output)
-	p.add(0.2*n, collector.VLLMPrefillTime+partSum)
-	p.add(n, collector.VLLMPrefillTime+partCount)
+	p.add(0.2*n, collector.VLLMPrefillTime+collector.SumSuffix)
+	p.add(n, collector.VLLMPrefillTime+collector.CountSuffix)
 }
 
 // gauges sets what an engine shows of its present state.

@@ -25,8 +25,8 @@ func (f *plainFleet) busy(occupancy float64) {
 	f.set = func(_ int, p *page) {
 		p.observe(collector.VLLMQueueTime, timeBounds, 0, 1)
 		// What serve observes is not the whole of it.
-		p.values[p.of(collector.VLLMTTFT+partSum)] = p.values[p.of("busy")] + occupancy*step.Seconds()
-		p.set(p.values[p.of(collector.VLLMTTFT+partSum)], "busy")
+		p.values[p.of(collector.VLLMTTFT+collector.SumSuffix)] = p.values[p.of("busy")] + occupancy*step.Seconds()
+		p.set(p.values[p.of(collector.VLLMTTFT+collector.SumSuffix)], "busy")
 	}
 }
 

@@ -91,7 +91,7 @@ func TestPrefillOccupancyUnknown(t *testing.T) {
 		"no queue time": func(p *page) { p.observe(collector.VLLMTTFT, timeBounds, 1, 3) },
 		"impossible": func(p *page) {
 			servePrefill(p, 1, 0.1, 0.2)
-			p.add(3e5, collector.VLLMTTFT+partSum)
+			p.add(3e5, collector.VLLMTTFT+collector.SumSuffix)
 		},
 	} {
 		f := newPlainFleet(t, 1, Options{})

@@ -51,9 +51,9 @@ func TestGoneHistogramsAreForgotten(t *testing.T) {
 			f := newFollow()
 			for i := range 1500 {
 				p := newGatewayPage("g:4000")
-				for _, part := range []string{partBucket, partSum, partCount} {
+				for _, part := range []string{collector.BucketSuffix, collector.SumSuffix, collector.CountSuffix} {
 					le := ""
-					if part == partBucket {
+					if part == collector.BucketSuffix {
 						le = "+Inf"
 					}
 					p.set(float64(i), collector.LiteLLMOverhead+part, "requested_model", fmt.Sprint("m", i), "le", le)
@@ -74,7 +74,9 @@ func TestGoneHistogramsAreForgotten(t *testing.T) {
 func TestAHistogramWithoutANumberYetIsOne(t *testing.T) {
 	t.Parallel()
 	f, p := newFollow(), newGatewayPage("g:4000")
-	bucket := func(le string) *collector.Series { return p.of(collector.LiteLLMOverhead+partBucket, "le", le) }
+	bucket := func(le string) *collector.Series {
+		return p.of(collector.LiteLLMOverhead+collector.BucketSuffix, "le", le)
+	}
 	for _, le := range []string{"1", "+Inf"} {
 		p.values[bucket(le)] = math.NaN()
 	}

@@ -168,8 +168,8 @@ func windowNames() (long, short []string) {
 		collector.VLLMPromptHist, collector.VLLMComputedHist, collector.VLLMGenerationHist, collector.VLLMTTFT, collector.VLLMPrefillTime, collector.VLLMITL, collector.VLLMTPOT, collector.VLLMQueueTime,
 		collector.LiteLLMOverhead, collector.LiteLLMRedisLatency, collector.LiteLLMPostgresLatency, collector.LiteLLMTotalLatency, collector.LiteLLMAPILatency,
 	} {
-		long = append(long, name+partSum, name+partCount)
-		short = append(short, name+partBucket)
+		long = append(long, name+collector.SumSuffix, name+collector.CountSuffix)
+		short = append(short, name+collector.BucketSuffix)
 	}
 	// Counters whose windows are short are scanned whole too: a first sight
 	// within a healthy target would count as an increase.

@@ -521,9 +521,9 @@ func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
 	}
 	sl := &slot{unit: u, child: t.childFor(u, h, ls)}
 	switch part {
-	case partSum:
+	case collector.SumSuffix:
 		sl.kind = slotSum
-	case partCount:
+	case collector.CountSuffix:
 		sl.kind = slotCount
 	default:
 		le, err := strconv.ParseFloat(ls.Get(labels.BucketLabel), 64)

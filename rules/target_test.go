@@ -254,7 +254,7 @@ func TestImpossibleSumsAreRejected(t *testing.T) {
 	p.observe(collector.VLLMTTFT, timeBounds, 0.3, 10)
 	f.scrape(p, step)
 	p.observe(collector.VLLMTTFT, timeBounds, 0.3, 10)
-	p.add(-1e6, collector.VLLMTTFT+partSum) // host uptime, the wrong way round
+	p.add(-1e6, collector.VLLMTTFT+collector.SumSuffix) // host uptime, the wrong way round
 	f.scrape(p, step)
 	w := unitWindow{now: f.now, ms: f.now.UnixMilli(), fresh: time.Minute, unit: f.units[0]}
 	if r := w.summary(histTTFT, "ttft"); r.Known || r.Reason != reasonImpossible {

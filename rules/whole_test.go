@@ -65,9 +65,9 @@ func (w *wholes) split(page []collector.Sample) {
 			here = append(here, p.of)
 		}
 		switch h := &p.of.now; p.part {
-		case partSum:
+		case collector.SumSuffix:
 			h.Sum = s.Value
-		case partCount:
+		case collector.CountSuffix:
 			h.Count = s.Value
 		default:
 			h.Bounds, h.Buckets = append(h.Bounds, p.le), append(h.Buckets, s.Value)
@@ -89,13 +89,13 @@ func (w *wholes) part(s *collector.Series) wholePart {
 		return p
 	}
 	name := s.Labels.Get(model.MetricNameLabel)
-	for _, part := range []string{partBucket, partSum, partCount} {
+	for _, part := range []string{collector.BucketSuffix, collector.SumSuffix, collector.CountSuffix} {
 		base, found := strings.CutSuffix(name, part)
 		if !found {
 			continue
 		}
 		le, err := strconv.ParseFloat(s.Labels.Get(labels.BucketLabel), 64)
-		if err != nil && part == partBucket {
+		if err != nil && part == collector.BucketSuffix {
 			continue
 		}
 		ls := labels.NewBuilder(s.Labels).Set(model.MetricNameLabel, base).Del(labels.BucketLabel).Labels()
@@ -104,7 +104,7 @@ func (w *wholes) part(s *collector.Series) wholePart {
 			of = &whole{series: &collector.Series{Labels: ls, Whole: true}}
 			w.byName[ls.String()] = of
 		}
-		of.hasBuckets = of.hasBuckets || part == partBucket
+		of.hasBuckets = of.hasBuckets || part == collector.BucketSuffix
 		p = wholePart{of, part, le}
 	}
 	w.parts[s] = p
@@ -250,11 +250,11 @@ func (w *wild) show() {
 		noNumber = w.is(60)
 		for i, le := range h.bounds {
 			if sum += h.counts[i]; !noBuckets {
-				put(w.of(h.name+partBucket, append(h.extra, labels.BucketLabel, strconv.FormatFloat(le, 'g', -1, 64))...), sum)
+				put(w.of(h.name+collector.BucketSuffix, append(h.extra, labels.BucketLabel, strconv.FormatFloat(le, 'g', -1, 64))...), sum)
 			}
 		}
-		put(w.of(h.name+partSum, h.extra...), h.sum)
-		put(w.of(h.name+partCount, h.extra...), h.count)
+		put(w.of(h.name+collector.SumSuffix, h.extra...), h.sum)
+		put(w.of(h.name+collector.CountSuffix, h.extra...), h.count)
 	}
 	w.order = slices.Clone(w.shown)
 }
@@ -297,7 +297,7 @@ func compareWild(t *testing.T, w *wild) (resets, alerts int) {
 		case w.is(8): // but for a sum
 			h := w.hists[w.rnd.IntN(len(w.hists))]
 			h.sum++
-			w.values[w.of(h.name+partSum, h.extra...)]++
+			w.values[w.of(h.name+collector.SumSuffix, h.extra...)]++
 		default:
 			w.live(now)
 			w.show()

@@ -17,13 +17,6 @@ import (
 // mostCount is the largest count that a float64 and an integer both hold exactly.
 const mostCount = 1 << 53
 
-// What the names of the series of a histogram end in.
-const (
-	bucketSuffix = "_bucket"
-	sumSuffix    = "_sum"
-	countSuffix  = "_count"
-)
-
 // AppendRound stores a round as Append does its samples: with its histograms,
 // all in one commit.
 //
@@ -137,7 +130,7 @@ func (r *round) appendHistograms(all []collector.Histogram) {
 		}
 		r.appendNative(h.Series, &natives[i], h.Len())
 		for _, p := range last.parts {
-			if p.suffix == bucketSuffix && !slices.Contains(h.Bounds, p.bound) {
+			if p.suffix == collector.BucketSuffix && !slices.Contains(h.Bounds, p.bound) {
 				r.append(p.series, staleMarker())
 			}
 		}
@@ -197,21 +190,21 @@ func (r *round) endWhole(h *collector.Histogram, bounds []float64) {
 	}
 	for _, bound := range bounds {
 		if !slices.Contains(h.Bounds, bound) {
-			end(bucketSuffix, bound)
+			end(collector.BucketSuffix, bound)
 		}
 	}
 	if math.IsNaN(h.Sum) {
-		end(sumSuffix, 0)
+		end(collector.SumSuffix, 0)
 	}
 	if math.IsNaN(h.Count) {
-		end(countSuffix, 0)
+		end(collector.CountSuffix, 0)
 	}
 }
 
 func newPart(histogram *collector.Series, suffix string, bound float64) part {
 	b := labels.NewBuilder(histogram.Labels)
 	b.Set(model.MetricNameLabel, histogram.Labels.Get(model.MetricNameLabel)+suffix)
-	if suffix == bucketSuffix {
+	if suffix == collector.BucketSuffix {
 		b.Set(model.BucketLabel, labels.FormatOpenMetricsFloat(bound))
 	}
 	return part{suffix: suffix, bound: bound, series: &collector.Series{Labels: b.Labels()}}

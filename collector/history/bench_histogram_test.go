@@ -83,9 +83,9 @@ func (f *fleetPages) apart() func(r *collector.Round) []collector.Sample {
 			h := &r.Histograms[i]
 			if parts[h.Series] == nil {
 				for _, bound := range h.Bounds {
-					parts[h.Series] = append(parts[h.Series], newPart(h.Series, bucketSuffix, bound).series)
+					parts[h.Series] = append(parts[h.Series], newPart(h.Series, collector.BucketSuffix, bound).series)
 				}
-				parts[h.Series] = append(parts[h.Series], newPart(h.Series, sumSuffix, 0).series, newPart(h.Series, countSuffix, 0).series)
+				parts[h.Series] = append(parts[h.Series], newPart(h.Series, collector.SumSuffix, 0).series, newPart(h.Series, collector.CountSuffix, 0).series)
 			}
 			of := parts[h.Series]
 			for b, v := range h.Buckets {

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"kvwatch/collector"
 )
 
 // A histogram that is stored whole, X, is also there as its classic series:
@@ -60,8 +62,8 @@ func newClassicMatchers(matchers []*labels.Matcher) *classicMatchers {
 // suffixes are those of the classic series of a histogram that are asked for.
 func (c *classicMatchers) suffixes(name string) []string {
 	var all []string
-	for _, suffix := range [...]string{bucketSuffix, countSuffix, sumSuffix} {
-		if matchesAll(c.names, name+suffix) && (suffix == bucketSuffix || matchesAll(c.les, "")) {
+	for _, suffix := range [...]string{collector.BucketSuffix, collector.CountSuffix, collector.SumSuffix} {
+		if matchesAll(c.names, name+suffix) && (suffix == collector.BucketSuffix || matchesAll(c.les, "")) {
 			all = append(all, suffix)
 		}
 	}
@@ -95,7 +97,7 @@ func (c *classicMatchers) exactNames() ([]string, bool) {
 // histogram is the name of the histogram that a classic series is of; false
 // where a name is none of such a series.
 func histogramOf(series string) (string, bool) {
-	for _, suffix := range [...]string{bucketSuffix, countSuffix, sumSuffix} {
+	for _, suffix := range [...]string{collector.BucketSuffix, collector.CountSuffix, collector.SumSuffix} {
 		if name, ok := strings.CutSuffix(series, suffix); ok && name != "" {
 			return name, true
 		}
@@ -270,7 +272,7 @@ func (q *classicQuerier) classicSeries(ctx context.Context, hints *storage.Selec
 		is := true
 		switch {
 		case n.series == nil: // it was looked at
-		case b.wants(bucketSuffix):
+		case b.wants(collector.BucketSuffix):
 			n.wanted = sharers
 			is, err = q.shelf.learn(n)
 		case unread: // where it is read, one that is none has no points
@@ -356,7 +358,7 @@ func (q *classicQuerier) classicNames(ctx context.Context, c *classicMatchers) (
 	}
 	names, _, err := q.Querier.LabelNames(ctx, nil, append([]*labels.Matcher{matchNames(histograms)}, c.others...)...)
 	for _, name := range histograms {
-		if slices.Contains(c.suffixes(name), bucketSuffix) {
+		if slices.Contains(c.suffixes(name), collector.BucketSuffix) {
 			names = append(names, model.BucketLabel)
 			break
 		}
@@ -416,7 +418,7 @@ func (b *columnLabels) wants(suffix string) bool { return slices.Contains(b.suff
 
 // only is the one column that is asked for; its suffix is "" where there are more.
 func (b *columnLabels) only() column {
-	if len(b.suffixes) == 1 && b.suffixes[0] != bucketSuffix {
+	if len(b.suffixes) == 1 && b.suffixes[0] != collector.BucketSuffix {
 		return column{suffix: b.suffixes[0]}
 	}
 	return column{}
@@ -428,7 +430,7 @@ func (b *columnLabels) column(c column) (labels.Labels, bool) {
 		return labels.EmptyLabels(), false
 	}
 	b.builder.Del(model.BucketLabel)
-	if c.suffix == bucketSuffix {
+	if c.suffix == collector.BucketSuffix {
 		le, ok := b.les[c.bound]
 		if !ok {
 			le = labels.FormatOpenMetricsFloat(c.bound)

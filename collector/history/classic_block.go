@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"kvwatch/collector"
 )
 
 // column names one of the classic series of a histogram.
@@ -60,9 +62,9 @@ func (s shape) index(c column) int {
 	switch {
 	case s.kind != custom:
 		return -1
-	case c.suffix == sumSuffix:
+	case c.suffix == collector.SumSuffix:
 		return len(s.bounds) + 1
-	case c.suffix == countSuffix:
+	case c.suffix == collector.CountSuffix:
 		return len(s.bounds) + 2
 	case math.IsInf(c.bound, 1):
 		return len(s.bounds)
@@ -230,9 +232,9 @@ func (u *unfolder) put(b *block, row int) {
 			b.values[at] = staleMarker()
 		}
 	case len(b.values) == 0:
-	case b.only.suffix == sumSuffix:
+	case b.only.suffix == collector.SumSuffix:
 		b.values[row] = u.sum()
-	case b.only.suffix == countSuffix, b.only.suffix != "" && math.IsInf(b.only.bound, 1):
+	case b.only.suffix == collector.CountSuffix, b.only.suffix != "" && math.IsInf(b.only.bound, 1):
 		b.values[row] = u.count()
 	case b.only.suffix != "":
 		n := len(b.bounds)

@@ -190,7 +190,7 @@ func TestHistoryOfBothForms(t *testing.T) {
 		n := float64(i)
 		return collector.Histogram{Series: h, Bounds: []float64{1, inf}, Buckets: []float64{n, 2 * n}, Sum: 3 * n, Count: 2 * n}
 	}
-	bucket, last, sum, count := newPart(h, bucketSuffix, 1).series, newPart(h, bucketSuffix, inf).series, newPart(h, sumSuffix, 0).series, newPart(h, countSuffix, 0).series
+	bucket, last, sum, count := newPart(h, collector.BucketSuffix, 1).series, newPart(h, collector.BucketSuffix, inf).series, newPart(h, collector.SumSuffix, 0).series, newPart(h, collector.CountSuffix, 0).series
 	for i := range 60 {
 		p, at := page(i), time.Duration(i)*15*time.Second
 		if i < 20 || i >= 40 {

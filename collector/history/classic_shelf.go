@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+
+	"kvwatch/collector"
 )
 
 const (
@@ -103,7 +105,7 @@ func (s *shelf) drop(n *native) {
 
 // classic says that a series is one of histograms that have classic series.
 func (s *shelf) classic(series storage.Series) (bool, error) {
-	s.unfolder.reset(series, column{suffix: countSuffix})
+	s.unfolder.reset(series, column{suffix: collector.CountSuffix})
 	for s.unfolder.next() {
 		if s.unfolder.shape.kind == custom {
 			return true, nil
@@ -125,7 +127,7 @@ func (s *shelf) learn(n *native) (found bool, err error) {
 		}
 		return found, nil
 	}
-	s.unfolder.reset(n.series, column{suffix: countSuffix})
+	s.unfolder.reset(n.series, column{suffix: collector.CountSuffix})
 	for s.unfolder.fill(&s.scratch, blockRows) {
 		n.bounds = union(n.bounds, s.scratch.bounds)
 		found = found || s.scratch.kind == custom
@@ -150,7 +152,7 @@ func union(all, bounds []float64) []float64 {
 func (n *native) columns() []column {
 	all := make([]column, 0, len(n.bounds)+3)
 	for _, bound := range n.bounds {
-		all = append(all, column{bucketSuffix, bound})
+		all = append(all, column{collector.BucketSuffix, bound})
 	}
-	return append(all, column{bucketSuffix, math.Inf(1)}, column{suffix: sumSuffix}, column{suffix: countSuffix})
+	return append(all, column{collector.BucketSuffix, math.Inf(1)}, column{suffix: collector.SumSuffix}, column{suffix: collector.CountSuffix})
 }

@@ -126,7 +126,7 @@ func (tw *twins) page(p *twinPage, usual bool) {
 			exposed[key] = true
 			if h.parts[key] == nil {
 				b := labels.NewBuilder(h.labels).Set("__name__", h.labels.Get("__name__")+part.Suffix)
-				if part.Suffix == bucketSuffix {
+				if part.Suffix == collector.BucketSuffix {
 					b.Set("le", labels.FormatOpenMetricsFloat(part.Bound))
 				}
 				h.parts[key] = &collector.Series{Labels: b.Labels()}
