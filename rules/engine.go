@@ -321,12 +321,13 @@ func (e *Engine) expire(n instant) {
 }
 
 // Recorded returns all derived series as of the last Eval, those without a
-// value too.
+// value too; SeriesQuality is not among them, for each tells its own.
 func (e *Engine) Recorded() []Recorded {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var all []Recorded
-	for _, o := range e.outputs() {
+	outputs := e.outputs()
+	all := make([]Recorded, 0, len(outputs))
+	for _, o := range outputs {
 		all = o.recorded(all)
 	}
 	return all

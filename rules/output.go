@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/common/model"
@@ -143,19 +144,16 @@ func (b *batch) drop(o *output) {
 	b.put(o)
 }
 
-// quality returns the series that tells of q.
-func (o *output) quality(q Quality) labels.Labels {
-	for _, s := range o.qualities {
-		if s.quality == q {
-			return s.series.Labels
-		}
+// quality makes the series that tells of q, where it is not there yet.
+func (o *output) quality(q Quality) {
+	if slices.ContainsFunc(o.qualities, func(s qualitySeries) bool { return s.quality == q }) {
+		return
 	}
 	ls := labels.NewBuilder(o.labels).
-		Set(model.MetricNameLabel, seriesQuality).
+		Set(model.MetricNameLabel, SeriesQuality).
 		Set("series", o.labels.Get(model.MetricNameLabel)).
 		Set("quality", string(q)).Labels()
 	o.qualities = append(o.qualities, qualitySeries{quality: q, series: &collector.Series{Labels: ls}})
-	return ls
 }
 
 // recorded appends what the output says now; nothing where it does not apply.
@@ -172,20 +170,19 @@ func (o *output) recorded(to []Recorded) []Recorded {
 		s := r.Summary
 		rec.Summary = &s
 	}
-	return append(to, rec, Recorded{Labels: o.quality(r.Quality), Value: 1, Known: true, Quality: QualityOK})
+	return append(to, rec)
 }
 
-// The families that the engine makes itself.
-const (
-	seriesQuality = "kvwatch_series_quality"
-	alertsSeries  = "kvwatch_alerts"
-)
+// SeriesQuality is the family that tells of each derived series' quality.
+const SeriesQuality = "kvwatch_series_quality"
+
+const alertsSeries = "kvwatch_alerts"
 
 // ownFamilies describes them.
 func ownFamilies() []RecordingInfo {
 	return []RecordingInfo{
 		{
-			Name: seriesQuality, Kind: KindGauge, Labels: []string{"series", "quality"},
+			Name: SeriesQuality, Kind: KindGauge, Labels: []string{"series", "quality"},
 			Help: "How far a derived series can be trusted: 1 for the quality that it has now; it carries the labels of the series.",
 		},
 		{

@@ -239,7 +239,7 @@ func TestStaleSeriesEnd(t *testing.T) {
 	f.pages = nil // the target is not scraped any more
 	f.run(2 * time.Minute)
 	for s := range open {
-		if s.Labels.Get("instance") != "" && s.Labels.Get("__name__") != seriesQuality {
+		if s.Labels.Get("instance") != "" && s.Labels.Get("__name__") != SeriesQuality {
 			t.Errorf("%s goes on without a page", s.Labels)
 		}
 	}

@@ -97,7 +97,7 @@ func newDaemon(o daemonOptions) *daemon {
 	d := &daemon{o: o, log: o.Logger, registry: prometheus.NewRegistry()}
 	d.metrics = newSelfMetrics(d.registry)
 	d.setGlobal(o.Config.Global)
-	d.server = &server{registry: d.registry, alive: d.alive, ready: d.ready, log: o.Logger}
+	d.server = &server{registry: d.registry, metrics: newExporter(d.registry, d.recorded), alive: d.alive, ready: d.ready, log: o.Logger}
 	if o.EnableLifecycle || o.ConfigFile == "" {
 		d.server.reload = d.reload
 	}
@@ -121,6 +121,14 @@ func (d *daemon) whenStarted(do func() error) error {
 		return errors.New("kvwatch is still starting; try again in a few seconds")
 	}
 	return do()
+}
+
+// recorded gives the derived series, none while the daemon starts.
+func (d *daemon) recorded() []rules.Recorded {
+	if d.whenStarted(func() error { return nil }) != nil {
+		return nil
+	}
+	return d.engine.Recorded()
 }
 
 func (d *daemon) alertmanagerAPI() http.Handler {
@@ -220,7 +228,7 @@ func (d *daemon) setup(ctx context.Context) (err error) {
 	d.scheduler.add(jobReview, d.reviews.review)
 	d.scheduler.add(jobDigest, d.reviews.digest)
 	d.setSchedules(c.Schedules)
-	d.registry.MustRegister(newSeriesExporter(d.engine.Recorded), newScrapeDurations(d.intake.targets))
+	d.registry.MustRegister(newScrapeDurations(d.intake.targets))
 	return d.openPage()
 }
 

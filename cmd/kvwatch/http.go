@@ -23,6 +23,8 @@ import (
 // replaying history, and ready once the first round of scrapes is done.
 type server struct {
 	registry *prometheus.Registry
+	// metrics gathers what /metrics shows.
+	metrics prometheus.Gatherer
 	// reload rereads the configuration; nil refuses.
 	reload func() error
 	// accept takes the present cache behaviour of a pool as its new normal.
@@ -43,7 +45,7 @@ type server struct {
 // handler returns the daemon's routes.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{
 		EnableOpenMetrics: true,
 		Registry:          s.registry,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelError),

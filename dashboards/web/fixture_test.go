@@ -336,7 +336,6 @@ func recordedEngines() []rules.Recorded {
 			known(engineLabels("kvwatch_prefix_cache_hit_ratio", instance, "window", "1m"), hit-0.01, cachedFrom),
 			known(engineLabels("kvwatch_prefix_cache_hit_ratio", instance, "window", "5m"), hit, cachedFrom),
 			known(engineLabels("kvwatch_prefix_cache_hit_ratio", instance, "window", "30m"), hit+0.2, cachedFrom),
-			known(engineLabels("kvwatch_series_quality", instance, "series", "kvwatch_kv_usage_ratio", "quality", "ok"), 1, ""),
 			known(engineLabels("kvwatch_kv_usage_ratio", instance), 0.70+0.03*float64(i), collector.VLLMKVUsage),
 			known(engineLabels("kvwatch_queue_waiting_requests", instance, "reason", "capacity"), 2+float64(i), collector.VLLMWaitingByReason),
 			known(engineLabels("kvwatch_preemptions_total", instance), 40*float64(i), collector.VLLMPreemptions),

@@ -147,8 +147,6 @@ func newFleetBuilder(targets []collector.TargetStatus, pools []rules.PoolStatus)
 func (b *fleetBuilder) add(r rules.Recorded) {
 	name := r.Labels.Get(model.MetricNameLabel)
 	switch {
-	case r.Labels.Has("quality"):
-		// kvwatch_series_quality says what the series itself says here.
 	case strings.HasPrefix(name, "kvwatch_pool_"):
 		b.pool(r.Labels.Get("pool"), r.Labels.Get("model_name")).Values.add(strings.TrimPrefix(name, "kvwatch_pool_"), r)
 	case strings.HasPrefix(name, "kvwatch_gateway_"):
