@@ -69,6 +69,8 @@ type Engine struct {
 	sessions   sessions
 	journal    *journal
 	started    time.Time
+	// derivations are the series that subjects may have.
+	derivations derivations
 	// own are the series that the engine makes itself, by their labels.
 	own map[alertCount]*output
 	// gone are outputs whose subject went; their series end at the next Eval.
@@ -95,6 +97,10 @@ func (n instant) unit(u *unit) unitWindow {
 	return unitWindow{now: n.now, ms: n.ms, fresh: u.target.freshOr(n.fresh), unit: u}
 }
 
+func (n instant) engine(u *unit) EngineWindow {
+	return EngineWindow{unitWindow: n.unit(u), pool: u.pool}
+}
+
 func (n instant) pool(p *pool) PoolWindow {
 	return PoolWindow{now: n.now, ms: n.ms, fresh: n.fresh, interval: p.interval(n.interval), pool: p}
 }
@@ -119,7 +125,7 @@ func New(o Options) (*Engine, error) {
 		opts: o, logger: o.Logger, fresh: freshFor(o.ScrapeInterval),
 		rules: resolved, conf: slices.Clone(o.Pools), pools: map[string]*pool{},
 		targets: map[targetKey]*target{}, byPointer: map[*collector.Target]*target{},
-		own: map[alertCount]*output{}, plans: map[string]*plan{}, receivers: map[receiverKey]*receiver{},
+		derivations: allDerivations(), own: map[alertCount]*output{}, plans: map[string]*plan{}, receivers: map[receiverKey]*receiver{},
 	}
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
@@ -310,13 +316,22 @@ func (e *Engine) expire(n instant) {
 		for _, u := range t.units {
 			e.leave(n, u)
 			e.retire(n, u.watches, "the target is not scraped any more")
-			e.gone = append(e.gone, u.outputs...)
+			e.end(u.outputs)
 		}
 		e.retire(n, t.watches, "the target is not scraped any more")
-		e.gone = append(e.gone, t.outputs...)
+		e.end(t.outputs)
 		delete(e.targets, key)
 		e.inOrder = nil
 		maps.DeleteFunc(e.byPointer, func(_ *collector.Target, at *target) bool { return at == t })
+	}
+}
+
+// end lets the series of outputs end at the next Eval: their subject went.
+func (e *Engine) end(outputs []*output) {
+	for _, o := range outputs {
+		if o != nil {
+			e.gone = append(e.gone, o)
+		}
 	}
 }
 
@@ -345,7 +360,8 @@ func (e *Engine) outputs() []*output {
 	for _, p := range e.sortedPools() {
 		all = append(all, p.outputs...)
 	}
-	return slices.Concat(all, e.planOutputs(), e.ownOutputs())
+	all = slices.Concat(all, e.planOutputs(), e.ownOutputs())
+	return slices.DeleteFunc(all, func(o *output) bool { return o == nil })
 }
 
 // sortedTargets is sorted anew when a target came or went.

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/prometheus/common/model"
@@ -14,60 +13,58 @@ import (
 // output is one derived series of one subject: what it was last, and the
 // series under which history holds it.
 type output struct {
-	labels  labels.Labels
-	eval    func(instant) Result
-	result  Result
+	// value is the series itself, which history does not hold of a summary.
+	value  part
+	result Result
+	// parts are what history holds of a summary, once it is known: its
+	// quantiles, its sum and its count.
+	parts   []part
 	summary bool
-	// parts are the stored series: one, or the quantiles, sum and count of a
-	// summary.
-	parts []part
-	// qualities are the series that tell of the quality, one per quality seen.
-	qualities []qualitySeries
+	// told is the series that tells of the quality, nil where history is told of none.
+	told *qualityPart
 }
 
 // part is one stored series of an output.
 type part struct {
-	series *collector.Series
+	series collector.Series
 	// stored says that it had a value at the last Eval.
 	stored bool
 }
 
-type qualitySeries struct {
+type qualityPart struct {
 	quality Quality
-	series  *collector.Series
-	stored  bool
+	part
 }
 
-// newOutput makes the output of recording r under the given name.
-func newOutput(r *Recording, name, value string, subject labels.Labels, eval func(instant) Result) *output {
-	b := labels.NewBuilder(subject).Set(model.MetricNameLabel, name)
-	if r.Label != "" {
-		b.Set(r.Label, value)
-	}
-	o := &output{labels: b.Labels(), eval: eval, summary: r.Kind == KindSummary}
-	if !o.summary {
-		o.parts = []part{{series: &collector.Series{Labels: o.labels}}}
-		return o
+// newOutput makes the output of a series.
+func newOutput(ls labels.Labels, summary bool) *output {
+	return &output{value: part{series: collector.Series{Labels: ls}}, summary: summary}
+}
+
+// labels are those of the series.
+func (o *output) labels() labels.Labels { return o.value.series.Labels }
+
+// name is its family's.
+func (o *output) name() string { return o.labels().Get(model.MetricNameLabel) }
+
+// split makes the parts of a summary.
+func (o *output) split() {
+	o.parts = make([]part, 0, quantiles+2)
+	add := func(name, value string) {
+		ls := labels.NewBuilder(o.labels()).Set(name, value).Labels()
+		o.parts = append(o.parts, part{series: collector.Series{Labels: ls}})
 	}
 	for _, q := range summaryQuantiles() {
-		o.addPart(labels.NewBuilder(o.labels).Set("quantile", strconv.FormatFloat(q, 'f', -1, 64)))
+		add(model.QuantileLabel, strconv.FormatFloat(q, 'f', -1, 64))
 	}
-	o.addPart(labels.NewBuilder(o.labels).Set(model.MetricNameLabel, name+"_sum"))
-	o.addPart(labels.NewBuilder(o.labels).Set(model.MetricNameLabel, name+"_count"))
-	return o
+	add(model.MetricNameLabel, o.name()+collector.SumSuffix)
+	add(model.MetricNameLabel, o.name()+collector.CountSuffix)
 }
 
-func (o *output) addPart(b *labels.Builder) {
-	o.parts = append(o.parts, part{series: &collector.Series{Labels: b.Labels()}})
-}
-
-// partValue is the value of the i-th part, NaN when it has none.
+// partValue is the value of the i-th part of a summary, NaN when it has none.
 func (o *output) partValue(i int) float64 {
 	if !o.result.Known {
 		return math.NaN()
-	}
-	if !o.summary {
-		return o.result.Value
 	}
 	qs := summaryQuantiles()
 	switch i {
@@ -98,44 +95,51 @@ func (b *batch) append(other *batch) {
 	b.stale = append(b.stale, other.stale...)
 }
 
-// record evaluates the outputs and stores them.
-func (b *batch) record(n instant, outputs []*output) {
-	for _, o := range outputs {
-		r := o.eval(n)
-		if r.Quality == "" && o.result.Quality == "" {
-			continue // it did not apply before either, as all states but one of a target
-		}
-		o.result = r
-		b.put(o)
-	}
-}
-
 // put stores what the output has, and marks stale what it has no more.
 func (b *batch) put(o *output) {
+	if o.summary {
+		b.putSummary(o)
+	} else {
+		b.one(&o.value, o.result.Value, o.result.Known && !math.IsNaN(o.result.Value))
+	}
+	b.putQuality(o)
+}
+
+func (b *batch) putSummary(o *output) {
+	if o.result.Known && o.parts == nil {
+		o.split()
+	}
 	for i := range o.parts {
-		p := &o.parts[i]
 		v := o.partValue(i)
-		p.stored = b.one(p.series, v, !math.IsNaN(v), p.stored)
-	}
-	// History is told of qualities only where there is something to tell.
-	told := o.result.Quality != QualityOK && o.result.Quality != ""
-	if told {
-		o.quality(o.result.Quality)
-	}
-	for i := range o.qualities {
-		q := &o.qualities[i]
-		q.stored = b.one(q.series, 1, told && q.quality == o.result.Quality, q.stored)
+		b.one(&o.parts[i], v, !math.IsNaN(v))
 	}
 }
 
-func (b *batch) one(s *collector.Series, v float64, has, had bool) bool {
+// putQuality tells history of a quality where there is something to tell. The
+// series is made anew each time that there is: history finds it by its labels.
+func (b *batch) putQuality(o *output) {
+	q := o.result.Quality
+	if o.told != nil && o.told.quality != q {
+		b.one(&o.told.part, 0, false)
+		o.told = nil
+	}
+	if q == QualityOK || q == "" {
+		return
+	}
+	if o.told == nil {
+		o.told = &qualityPart{quality: q, part: part{series: collector.Series{Labels: o.qualityLabels(q)}}}
+	}
+	b.one(&o.told.part, 1, true)
+}
+
+func (b *batch) one(p *part, v float64, has bool) {
 	switch {
 	case has:
-		b.samples = append(b.samples, collector.Sample{Series: s, Value: v})
-	case had:
-		b.stale = append(b.stale, s)
+		b.samples = append(b.samples, collector.Sample{Series: &p.series, Value: v})
+	case p.stored:
+		b.stale = append(b.stale, &p.series)
 	}
-	return has
+	p.stored = has
 }
 
 // drop marks all of the output's series stale.
@@ -144,16 +148,12 @@ func (b *batch) drop(o *output) {
 	b.put(o)
 }
 
-// quality makes the series that tells of q, where it is not there yet.
-func (o *output) quality(q Quality) {
-	if slices.ContainsFunc(o.qualities, func(s qualitySeries) bool { return s.quality == q }) {
-		return
-	}
-	ls := labels.NewBuilder(o.labels).
+// qualityLabels are those of the series that tells of q.
+func (o *output) qualityLabels(q Quality) labels.Labels {
+	return labels.NewBuilder(o.labels()).
 		Set(model.MetricNameLabel, SeriesQuality).
-		Set("series", o.labels.Get(model.MetricNameLabel)).
+		Set("series", o.name()).
 		Set("quality", string(q)).Labels()
-	o.qualities = append(o.qualities, qualitySeries{quality: q, series: &collector.Series{Labels: ls}})
 }
 
 // recorded appends what the output says now; nothing where it does not apply.
@@ -163,12 +163,11 @@ func (o *output) recorded(to []Recorded) []Recorded {
 		return to
 	}
 	rec := Recorded{
-		Labels: o.labels, Value: r.Value, Known: r.Known, Quality: r.Quality,
+		Labels: o.labels(), Value: r.Value, Known: r.Known, Quality: r.Quality,
 		Coverage: r.Coverage, Reason: r.Reason, From: r.From,
 	}
-	if r.Known && o.summary {
-		s := r.Summary
-		rec.Summary = &s
+	if r.Known {
+		rec.Summary = r.Summary
 	}
 	return append(to, rec)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -39,8 +40,7 @@ func (e *Engine) countAlerts(alerts []Alert) {
 	for key, n := range counts {
 		o := e.own[key]
 		if o == nil {
-			subject := labels.FromStrings("alertname", key.name, "severity", key.severity, "state", string(key.state))
-			o = newOutput(&Recording{Kind: KindGauge}, alertsSeries, "", subject, nil)
+			o = newOutput(labels.FromStrings(model.MetricNameLabel, alertsSeries, "alertname", key.name, "severity", key.severity, "state", string(key.state)), false)
 			e.own[key] = o
 		}
 		o.result = Result{Value: n, Known: true, Quality: QualityOK}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"kvwatch/rules/sizing"
@@ -162,12 +163,12 @@ func planFamilies() []RecordingInfo {
 func (e *Engine) renew(p *plan) {
 	kept := map[string]bool{}
 	put := func(name string, value float64, known bool, reason string, pairs ...string) {
-		b := labels.NewBuilder(labels.FromStrings(pairs...)).Set("plan", p.review.Plan)
-		key := name + b.Labels().String()
+		ls := labels.FromStrings(append(pairs, model.MetricNameLabel, name, "plan", p.review.Plan)...)
+		key := ls.String()
 		kept[key] = true
 		o := p.outputs[key]
 		if o == nil {
-			o = newOutput(&Recording{Kind: KindGauge}, name, "", b.Labels(), nil)
+			o = newOutput(ls, false)
 			p.outputs[key] = o
 		}
 		o.result = Result{Value: value, Known: known, Quality: QualityOK, From: "the pool's history of " + spell(p.review.To.Sub(p.review.From))}

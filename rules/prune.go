@@ -48,7 +48,7 @@ func (e *Engine) dropEmptyPools(n instant) error {
 		learned.Left = n.now
 		e.remembered.Pools[name] = learned
 		e.retire(n, p.watches, "the pool has no engine any more")
-		e.gone = append(e.gone, p.outputs...)
+		e.end(p.outputs)
 		delete(e.pools, name)
 	}
 	maps.DeleteFunc(e.remembered.Pools, func(_ string, s poolState) bool {

@@ -63,7 +63,7 @@ func overheadUnit(b bucketCounts) float64 {
 func (w GatewayWindow) overheadInMilliseconds(b bucketCounts) Result {
 	f := w.unit.hists[histOverhead]
 	r := w.known(0, summaryWindow, collector.LiteLLMOverhead)
-	r.Summary = Summary{
+	r.Summary = &Summary{
 		Quantiles: b.summary(), Sum: millisecond * (f.sum + f.sumSkipped), Count: uint64(math.Round(f.count + f.countSkipped)),
 	}
 	for i := range r.Summary.Quantiles {

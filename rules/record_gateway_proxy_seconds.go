@@ -24,7 +24,7 @@ func gatewayProxy(w GatewayWindow, _ string) Result {
 		return w.absent("the page has no total or no upstream latency")
 	}
 	r := w.known(0, 0, collector.LiteLLMTotalLatency+" - "+collector.LiteLLMAPILatency)
-	r.Summary = Summary{
+	r.Summary = &Summary{
 		Sum:   max(all.sum+all.sumSkipped-api.sum-api.sumSkipped, 0),
 		Count: uint64(math.Round(all.count + all.countSkipped)),
 	}

@@ -45,7 +45,7 @@ type Result struct {
 	Value float64
 	Known bool
 	// Summary is set when Known and the family is a summary.
-	Summary Summary
+	Summary *Summary
 	Quality Quality
 	// Coverage is in 0..1 where Quality is partial.
 	Coverage float64

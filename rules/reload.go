@@ -29,7 +29,7 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override, scrap
 	// Nothing can fail from here on. Pools and watches are made anew, as after
 	// a restart, and take up what was known under their names.
 	for _, p := range e.pools {
-		e.gone = append(e.gone, p.outputs...)
+		e.end(p.outputs)
 	}
 	e.setInterval(scrapeInterval)
 	e.rules, e.conf, e.remembered = resolved, slices.Clone(pools), state
@@ -37,10 +37,10 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override, scrap
 	for _, t := range e.sortedTargets() {
 		for _, u := range t.units {
 			if u.engine != "" {
-				e.gone = append(e.gone, u.outputs...)
+				e.end(u.outputs)
 				u.pool, u.pooledAs, u.outputs, u.watches = nil, "", nil, nil
 			} else if u.outputs != nil {
-				e.watchGateway(u, gatewaySubject(u))
+				e.watchGateway(u)
 			}
 		}
 		if t.outputs != nil {

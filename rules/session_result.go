@@ -106,7 +106,7 @@ func (p *poolCalls) distribution(sorted []float64, what string, sum float64, cou
 	if len(sorted) < minRequests {
 		return Result{Quality: QualityAbsent, Reason: fmt.Sprintf("fewer than %d %s in the last hour", minRequests, what)}
 	}
-	return p.judged(Result{Known: true, From: spendLogs, Summary: Summary{Quantiles: quantilesOf(sorted), Sum: sum, Count: count}}, 1)
+	return p.judged(Result{Known: true, From: spendLogs, Summary: &Summary{Quantiles: quantilesOf(sorted), Sum: sum, Count: count}}, 1)
 }
 
 func quantilesOf(sorted []float64) []Quantile {

@@ -87,8 +87,8 @@ func (w PoolWindow) speedBuckets(d time.Duration) (all bucketCounts, of []Engine
 
 // speedSummary makes the summary of a window's buckets and the cumulative sums
 // of the units that they are of.
-func speedSummary(b bucketCounts, of ...unitWindow) Summary {
-	s, count := Summary{Quantiles: b.speeds()}, 0.0
+func speedSummary(b bucketCounts, of ...unitWindow) *Summary {
+	s, count := &Summary{Quantiles: b.speeds()}, 0.0
 	for _, w := range of {
 		h, _, _ := w.speedHist()
 		s.Sum += w.unit.hists[h].speedSum()

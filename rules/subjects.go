@@ -24,7 +24,7 @@ func (e *Engine) assign(n instant) {
 			case u.modelName == "" || u.pool != nil && u.pooledAs == u.modelName:
 			default:
 				e.leave(n, u)
-				e.gone = append(e.gone, u.outputs...)
+				e.end(u.outputs)
 				e.join(u)
 			}
 		}
@@ -38,32 +38,18 @@ func (e *Engine) join(u *unit) {
 	p.members = append(p.members, u)
 	slices.SortFunc(p.members, func(a, b *unit) int { return strings.Compare(a.key(), b.key()) })
 	p.check()
-	u.outputs = nil
-	subject := labels.FromStrings("job", u.target.job, "instance", u.target.instance, "engine", u.engine, "model_name", u.modelName)
-	for _, r := range sortedRecordings() {
-		eval := r.Engine // not r: it would be kept whole for each engine
-		if eval == nil {
-			continue
-		}
-		for _, value := range r.values() {
-			u.outputs = append(u.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
-				return eval(EngineWindow{unitWindow: n.unit(u), pool: u.pool}, value)
-			}))
-		}
-	}
-	e.watchEngine(u, subject)
+	u.outputs = make([]*output, len(e.derivations.engine))
+	e.watchEngine(u)
 }
 
 // watchEngine gives an engine its watches.
-func (e *Engine) watchEngine(u *unit, subject labels.Labels) {
-	subject = labels.NewBuilder(subject).Set("pool", u.pool.name).Labels()
+func (e *Engine) watchEngine(u *unit) {
+	subject := labels.NewBuilder(u.subject()).Set("pool", u.pool.name).Labels()
 	u.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
 		if a.Engine == nil {
 			return nil
 		}
-		w := watchOver(a, s, subject, a.Engine(s), func(n instant) EngineWindow {
-			return EngineWindow{unitWindow: n.unit(u), pool: u.pool}
-		})
+		w := watchOver(a, s, subject, a.Engine(s), func(n instant) EngineWindow { return n.engine(u) })
 		w.pool = func() string { return u.pool.name }
 		return w
 	})
@@ -136,16 +122,7 @@ func (e *Engine) pool(name string, conf *PoolConfig, modelName string) *pool {
 
 // equipPool gives a pool its outputs and watches.
 func (e *Engine) equipPool(p *pool) {
-	for _, r := range sortedRecordings() {
-		if r.Pool == nil {
-			continue
-		}
-		for _, value := range r.values() {
-			p.outputs = append(p.outputs, newOutput(&r, r.poolName(), value, p.subject(), func(n instant) Result {
-				return r.Pool(n.pool(p), value)
-			}))
-		}
-	}
+	p.outputs = make([]*output, len(e.derivations.pool))
 	p.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
 		if a.Pool == nil {
 			return nil
@@ -156,23 +133,12 @@ func (e *Engine) equipPool(p *pool) {
 
 // equipTarget gives a target its outputs and watches.
 func (e *Engine) equipTarget(t *target) {
-	subject := labels.FromStrings("job", t.job, "instance", t.instance)
-	for _, r := range sortedRecordings() {
-		eval := r.Target // not r: it would be kept whole for each target
-		if eval == nil {
-			continue
-		}
-		for _, value := range r.values() {
-			t.outputs = append(t.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
-				return eval(n.target(t), value)
-			}))
-		}
-	}
+	t.outputs = make([]*output, len(e.derivations.target))
 	e.watchTarget(t)
 }
 
 func (e *Engine) watchTarget(t *target) {
-	subject := labels.FromStrings("job", t.job, "instance", t.instance)
+	subject := t.subject()
 	t.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
 		if a.Target == nil {
 			return nil
@@ -213,27 +179,13 @@ func (e *Engine) watchesOf(newWatch func(*Alerting, settings) *watch) []*watch {
 
 // equipGateway gives a gateway its outputs.
 func (e *Engine) equipGateway(u *unit) {
-	u.outputs = []*output{}
-	subject := gatewaySubject(u)
-	for _, r := range sortedRecordings() {
-		if r.Gateway == nil {
-			continue
-		}
-		for _, value := range r.values() {
-			u.outputs = append(u.outputs, newOutput(&r, r.Name, value, subject, func(n instant) Result {
-				return r.Gateway(n.gateway(u), value)
-			}))
-		}
-	}
-	e.watchGateway(u, subject)
-}
-
-func gatewaySubject(u *unit) labels.Labels {
-	return labels.FromStrings("job", u.target.job, "instance", u.target.instance)
+	u.outputs = make([]*output, len(e.derivations.gateway))
+	e.watchGateway(u)
 }
 
 // watchGateway gives a gateway its watches.
-func (e *Engine) watchGateway(u *unit, subject labels.Labels) {
+func (e *Engine) watchGateway(u *unit) {
+	subject := u.target.subject()
 	u.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
 		if a.Gateway == nil {
 			return nil

@@ -23,7 +23,7 @@ func (w unitWindow) summary(h hist, from string) Result {
 		return w.absent(reasonImpossible)
 	}
 	r := w.known(0, summaryWindow, from)
-	r.Summary = Summary{Quantiles: b.summary(), Sum: f.sum + f.sumSkipped, Count: uint64(math.Round(f.count + f.countSkipped))}
+	r.Summary = &Summary{Quantiles: b.summary(), Sum: f.sum + f.sumSkipped, Count: uint64(math.Round(f.count + f.countSkipped))}
 	return r.noteEnds(b)
 }
 
@@ -67,6 +67,6 @@ func (w PoolWindow) summary(h hist, from string) Result {
 	}
 	s.Quantiles, s.Count = all.summary(), uint64(math.Round(count))
 	r := w.known(0, summaryWindow, told, from)
-	r.Summary = s
+	r.Summary = &s
 	return r.noteEnds(all)
 }

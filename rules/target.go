@@ -565,6 +565,11 @@ func (t *target) unitFor(engine, modelName string) *unit {
 	return u
 }
 
+// subject holds the labels of the target's series, and of those of a gateway.
+func (t *target) subject() labels.Labels {
+	return labels.FromStrings("job", t.job, "instance", t.instance)
+}
+
 // pool is the pool of the target's first engine that has one, nil where none has.
 func (t *target) pool() *pool {
 	for _, u := range t.units {

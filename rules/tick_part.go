@@ -86,7 +86,7 @@ func (e *Engine) evaluatePart(n instant, p *tickPart) {
 	}
 	p.batch.reset()
 	if !e.opts.AlertsOnly {
-		p.record(n)
+		e.record(n, p)
 	}
 	for _, pool := range p.pools {
 		e.judge(n, pool.watches)
@@ -100,17 +100,21 @@ func (e *Engine) evaluatePart(n instant, p *tickPart) {
 	}
 }
 
-// record evaluates the outputs of the part.
-func (p *tickPart) record(n instant) {
+// record works out the series of the part.
+func (e *Engine) record(n instant, p *tickPart) {
 	for _, t := range p.targets {
-		p.batch.record(n, t.outputs)
+		derive(&p.batch, n.target(t), e.derivations.target, t.outputs, t.subject)
 		for _, u := range t.units {
-			p.batch.record(n, u.outputs)
+			if u.engine == "" {
+				derive(&p.batch, n.gateway(u), e.derivations.gateway, u.outputs, t.subject)
+			} else {
+				derive(&p.batch, n.engine(u), e.derivations.engine, u.outputs, u.subject)
+			}
 		}
 	}
 	for _, pool := range p.pools {
 		if pool.recordDue(n) {
-			p.batch.record(n, pool.outputs)
+			derive(&p.batch, n.pool(pool), e.derivations.pool, pool.outputs, pool.subject)
 		}
 	}
 }

@@ -87,6 +87,11 @@ func (u *unit) name() string {
 	return u.target.instance
 }
 
+// subject holds the labels of an engine's series.
+func (u *unit) subject() labels.Labels {
+	return labels.FromStrings("job", u.target.job, "instance", u.target.instance, "engine", u.engine, "model_name", u.pooledAs)
+}
+
 func (t *target) windowFor(long bool) *ring {
 	if long {
 		return t.long
