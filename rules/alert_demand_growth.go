@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
+const demandGrowthName = "DemandGrowth"
+
 func init() {
 	alert(Alerting{
-		Name:     "DemandGrowth",
+		Name:     demandGrowthName,
 		Help:     "The demand on a pool grows by over 5% a week: its daily tokens, or the daily peak of its prefill occupancy or of how fast its cache turns over. Judged once a week.",
 		Severity: SeverityInfo,
 		Settings: []Setting{

@@ -7,7 +7,7 @@ import (
 
 func init() {
 	alert(Alerting{
-		Name:     "PrefillSaturated",
+		Name:     prefillSaturatedName,
 		Help:     "The requests of a pool spend over half of its engines' time in prefill, over 10 minutes: a queue is minutes away.",
 		Severity: SeverityWarning, For: 2 * time.Minute,
 		Settings: []Setting{
@@ -21,6 +21,7 @@ func init() {
 }
 
 const (
+	prefillSaturatedName = "PrefillSaturated"
 	// toldAborts is the share of aborted requests from which they are told.
 	toldAborts = 0.05
 	// missesUp is how many times the usual miss ratio says that the cache is why.

@@ -9,8 +9,6 @@ import (
 	"kvwatch/collector"
 )
 
-const prefillSaturatedName = "PrefillSaturated"
-
 func TestPrefillSaturated(t *testing.T) {
 	t.Parallel()
 	f := newPlainFleet(t, 2, Options{StateFile: filepath.Join(t.TempDir(), "rules.json")})
@@ -54,6 +52,25 @@ func TestPrefillSaturated(t *testing.T) {
 	}
 	if s := f.resolved(prefillSaturatedName); len(s) != 1 || !strings.Contains(s[0], "prefill occupancy is down to 0.2") {
 		t.Errorf("resolved as %q", s)
+	}
+}
+
+// TestPrefillSaturatedOverAnHour has a window that is longer than any other of
+// what is read for it.
+func TestPrefillSaturatedOverAnHour(t *testing.T) {
+	t.Parallel()
+	hour := map[string]any{"window": "1h", "ratio": 0.9}
+	f := newPlainFleet(t, 1, Options{Rules: map[string]Override{prefillSaturatedName: {Settings: hour}}})
+	f.calls = 0
+	at := func(occupancy float64) {
+		f.set = func(_ int, p *page) { servePrefill(p, 3, 1, occupancy*step.Seconds()/3) }
+	}
+	at(0.8)
+	f.run(45 * time.Minute)
+	at(0.2)
+	f.run(30 * time.Minute)
+	if d := f.detector(prefillSaturatedName); !strings.Contains(d.Text, "prefill occupancy 0.50 of 0.9 over 60 min") {
+		t.Errorf("half of the hour at 0.8 and half at 0.2: %s", d.Text)
 	}
 }
 

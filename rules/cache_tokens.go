@@ -65,11 +65,10 @@ func (u *unit) offers(s cacheSource) bool {
 // pages in (from, to].
 func (u *unit) missed(s cacheSource, from, to int64) (missed, prompted float64) {
 	r := u.target.long
-	increase := func(t total) float64 { return r.increase(u.totals[t].column, from, to) }
 	switch s {
 	case sourceCached:
-		prompted = increase(totalPrompt)
-		missed = prompted - increase(totalCached)
+		prompted = u.increase(totalPrompt, from, to)
+		missed = prompted - u.increase(totalCached, from, to)
 	case sourceHistograms:
 		if u.hists[histPrompt] == nil || u.hists[histComputed] == nil {
 			return 0, 0
@@ -78,8 +77,8 @@ func (u *unit) missed(s cacheSource, from, to int64) (missed, prompted float64) 
 		missed = r.increase(u.hists[histComputed].sumColumn, from, to)
 	default:
 		factor := cmp.Or(u.tokensPerCount(), 1) // a ratio of blocks is one of tokens as well
-		prompted = factor * increase(totalQueries)
-		missed = prompted - factor*increase(totalHits)
+		prompted = factor * u.increase(totalQueries, from, to)
+		missed = prompted - factor*u.increase(totalHits, from, to)
 	}
 	return missed, prompted
 }

@@ -25,8 +25,7 @@ func (u *unit) overcounted(from, to int64, factor float64) bool {
 	if !u.has(totalPrompt) {
 		return false
 	}
-	r := u.target.long
-	queried, prompted := r.increase(u.totals[totalQueries].column, from, to), r.increase(u.totals[totalPrompt].column, from, to)
+	queried, prompted := u.increase(totalQueries, from, to), u.increase(totalPrompt, from, to)
 	return queried > factor*prompted+guardSlack*u.pool.heavyPrompt()
 }
 

@@ -177,7 +177,7 @@ func (e *Engine) targetFor(job, instance string) *target {
 	key := targetKey{job, instance}
 	t := e.targets[key]
 	if t == nil {
-		t = newTarget(job, instance, e.opts.ScrapeInterval)
+		t = newTarget(job, instance, e.opts.ScrapeInterval, middleWindow(e.rules))
 		e.targets[key] = t
 		e.inOrder = nil
 	}

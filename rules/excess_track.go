@@ -173,7 +173,7 @@ func coverTo(to *int64, u *unit, from int64) (seconds float64) {
 	if last <= *to {
 		return 0
 	}
-	own := u.target.long.increase(u.totals[totalCovered].column, from, last)
+	own := u.increase(totalCovered, from, last)
 	seconds = float64(last-max(last-int64(own*1000), *to)) / 1000
 	*to = last
 	return seconds

@@ -48,8 +48,8 @@ const (
 	totalExternalHits
 	// totalTurnedAway are the requests that an engine's admission control refused.
 	totalTurnedAway
-	// totalCovered is the time between good pages in seconds, totalUsage the
-	// KV usage over the time in which it was known, and totalUsageCovered that time.
+	// totalCovered is the time between good pages, totalUsage the KV usage over
+	// the time in which it was known, and totalUsageCovered that time.
 	totalCovered
 	totalUsage
 	totalUsageCovered
@@ -78,31 +78,65 @@ const (
 	hists
 )
 
-// long says whether windows of two hours are asked of it, or of minutes only.
-func (t total) long() bool {
+// reach says how far back windows are asked of what an engine or gateway tells.
+// A ring of each target holds no more pages than that, since there are a thousand.
+type reach int
+
+const (
+	// reachNone is that of what no window is asked of.
+	reachNone reach = iota
+	reachShort
+	reachMiddle
+	reachLong
+)
+
+// reach says how far back windows of it are asked.
+func (t total) reach() reach {
 	switch t {
 	case totalPrompt, totalCached, totalQueries, totalHits, totalGenerated, totalExternalHits, totalCovered, totalUsage, totalUsageCovered:
-		return true
+		return reachLong
 	default:
-		return false
+		return reachShort
 	}
 }
 
-// whole says whether it is counted in whole numbers, and not in seconds.
-func (t total) whole() bool { return t != totalCovered && t != totalUsage && t != totalUsageCovered }
+// timed says whether it is a sum of time, which is counted in ticks.
+func (t total) timed() bool { return t == totalCovered || t == totalUsage || t == totalUsageCovered }
 
-// long says the same of a histogram's sum and count.
-func (h hist) long() bool {
+// timeTicks is how many ticks a second has. Sums of time are counted in them:
+// the time between two pages is whole then, and a ring holds it as a count.
+const timeTicks = 100_000
+
+// sumReach says how far back windows of a histogram's sum are asked.
+func (h hist) sumReach() reach {
 	switch h {
-	case histPrompt, histComputed, histTTFT, histQueueTime, histPrefill:
-		return true
+	case histPrompt, histComputed:
+		return reachLong
+	case histTTFT, histQueueTime, histPrefill:
+		return reachMiddle
+	case histITL, histTPOT, histOverhead, histRedis, histPostgres:
+		return reachShort
 	default:
-		return false
+		return reachNone
+	}
+}
+
+// countReach says the same of its count.
+func (h hist) countReach() reach {
+	switch h {
+	case histPrompt, histTTFT:
+		return reachLong
+	case histQueueTime:
+		return reachMiddle
+	case histITL, histTPOT, histOverhead, histRedis, histPostgres:
+		return reachShort
+	default:
+		return reachNone
 	}
 }
 
 // whole says whether a histogram's sum is one of whole numbers.
-func (h hist) whole() bool { return h == histPrompt || h == histComputed || h == histGenerated }
+func (h hist) whole() bool { return h == histPrompt || h == histComputed }
 
 // windowed says whether quantiles of a window are asked of it.
 func (h hist) windowed() bool {

@@ -31,8 +31,8 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override, scrap
 	for _, p := range e.pools {
 		e.end(p.outputs)
 	}
-	e.setInterval(scrapeInterval)
 	e.rules, e.conf, e.remembered = resolved, slices.Clone(pools), state
+	e.setInterval(scrapeInterval)
 	clear(e.pools)
 	for _, t := range e.sortedTargets() {
 		for _, u := range t.units {
@@ -59,15 +59,16 @@ func (e *Engine) Reload(pools []PoolConfig, overrides map[string]Override, scrap
 	return nil
 }
 
-// setInterval takes the global scrape interval.
+// setInterval takes the global scrape interval, and lets windows reach as far as
+// rules ask for with it.
 func (e *Engine) setInterval(d time.Duration) {
 	if d <= 0 {
 		d = defaultInterval
 	}
 	e.opts.ScrapeInterval, e.fresh = d, freshFor(d)
 	for _, t := range e.targets {
-		t.long.reach(longWindow + ringSlack*d)
-		t.short.reach(shortWindow + ringSlack*d)
+		t.middleWindow = middleWindow(e.rules)
+		t.reach(d)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestRestore(t *testing.T) {
 func poolPrompted(e *Engine, now time.Time) float64 {
 	sum := 0.0
 	for _, u := range e.pools["vllm/m"].members {
-		sum += u.target.long.increase(u.totals[totalPrompt].column, now.Add(-time.Hour).UnixMilli(), now.UnixMilli())
+		sum += u.increase(totalPrompt, now.Add(-time.Hour).UnixMilli(), now.UnixMilli())
 	}
 	return sum
 }
@@ -80,7 +80,7 @@ func compareWindows(t *testing.T, a, b *Engine, now time.Time) {
 			wb.unit = tb.units[i]
 			for _, d := range []time.Duration{time.Minute, 5 * time.Minute, 30 * time.Minute, 119 * time.Minute} {
 				for g := range totals {
-					if !g.long() && d > shortWindow {
+					if g.reach() != reachLong && d > shortWindow {
 						continue
 					}
 					if x, y := wa.Increase(g, d), wb.Increase(g, d); math.Abs(x-y) > 1e-6 {
@@ -88,7 +88,7 @@ func compareWindows(t *testing.T, a, b *Engine, now time.Time) {
 					}
 				}
 				for h := range hists {
-					if !h.long() && d > shortWindow {
+					if h.countReach() == reachShort && d > shortWindow || h.countReach() == reachMiddle && d > residencyWindow {
 						continue
 					}
 					if x, y := wa.HistCount(h, d), wb.HistCount(h, d); x != y {

@@ -13,9 +13,10 @@ import (
 type ring struct {
 	// horizon is how far back it must reach, in milliseconds.
 	horizon int64
-	// times are the pages' times in Unix milliseconds, circular; start is the
-	// oldest of n.
-	times []int64
+	// times are the pages' times in milliseconds since epoch, which is in Unix
+	// milliseconds, circular; start is the oldest of n.
+	times []uint32
+	epoch int64
 	start int
 	n     int
 	// values holds gauges and sums, and empty what each of its columns holds on
@@ -64,7 +65,7 @@ const (
 )
 
 func newRing(horizon time.Duration) *ring {
-	return &ring{horizon: horizon.Milliseconds(), times: make([]int64, firstRingSize)}
+	return &ring{horizon: horizon.Milliseconds(), times: make([]uint32, firstRingSize)}
 }
 
 // reach makes the ring reach back so far, at least.
@@ -90,7 +91,7 @@ func (r *ring) addCount() column {
 
 // grow lays the pages out anew, in order, with room for size.
 func (r *ring) grow(size int) {
-	times := make([]int64, size)
+	times := make([]uint32, size)
 	for i := range r.n {
 		times[i] = r.times[r.slot(i)]
 	}
@@ -99,14 +100,13 @@ func (r *ring) grow(size int) {
 	r.times, r.start = times, 0
 }
 
-// push makes room for a page and returns its slot for set. Until they are set,
-// values are empty and counts are those of the page before.
-func (r *ring) push(at int64) int {
+// push makes room for a page. Until they are set, values are empty and counts are those of the page before.
+func (r *ring) push(at int64) {
 	before := r.slot(max(r.n-1, 0))
 	switch {
 	case r.n < len(r.times):
 		r.n++
-	case at-r.times[r.start] <= r.horizon:
+	case at-r.time(r.start) <= r.horizon:
 		before = r.n - 1
 		r.grow(r.needed(at))
 		r.n++
@@ -114,19 +114,18 @@ func (r *ring) push(at int64) int {
 		r.start = (r.start + 1) % len(r.times)
 	}
 	i := r.slot(r.n - 1)
-	r.times[i] = at
+	r.setTime(i, at)
 	clear(r.asked[:])
 	r.span.known = false
 	copy(r.values.of(i), r.empty)
 	copy(r.counts.of(i), r.counts.of(before))
-	return i
 }
 
 // needed is for how many pages a full ring needs room when one more comes at
 // that time: as many as span the horizon, if those to come are as far apart as
 // those that are there, but twice as many as there are at most.
 func (r *ring) needed(at int64) int {
-	span := max(at-r.times[r.start], 1)
+	span := max(at-r.time(r.start), 1)
 	whole := r.horizon*int64(r.n)/span + spareRingSize
 	return r.n + int(min(max(whole-int64(r.n), spareRingSize), int64(r.n)))
 }
@@ -201,6 +200,29 @@ func (r *ring) makeRoom(i int32, v float64) {
 	r.odd[i] = k
 }
 
+// put sets the value of a column on the newest page.
+func (r *ring) put(c column, v float64) { r.set(c, r.slot(r.n-1), v) }
+
+// time is that of the page in a slot, in Unix milliseconds.
+func (r *ring) time(slot int) int64 { return r.epoch + int64(r.times[slot]) }
+
+// setTime notes that the newest page, which is in that slot, is of that time.
+func (r *ring) setTime(slot int, at int64) {
+	if at-r.epoch > math.MaxUint32 {
+		r.moveEpoch(at - math.MaxUint32/2)
+	}
+	r.times[slot] = uint32(at - r.epoch)
+}
+
+// moveEpoch makes times count from another epoch. Pages of before, which are weeks
+// old and further back than any window, count as if they were of that time.
+func (r *ring) moveEpoch(to int64) {
+	for i, t := range r.times {
+		r.times[i] = uint32(max(r.epoch+int64(t)-to, 0))
+	}
+	r.epoch = to
+}
+
 // slot is where the i-th page (0 is the oldest) lies.
 func (r *ring) slot(i int) int {
 	if i += r.start; i >= len(r.times) {
@@ -214,7 +236,7 @@ func (r *ring) last() int64 {
 	if r.n == 0 {
 		return 0
 	}
-	return r.times[r.slot(r.n-1)]
+	return r.time(r.slot(r.n - 1))
 }
 
 // upTo counts the pages at or before t.
@@ -229,7 +251,7 @@ func (r *ring) upTo(t int64) int {
 	}
 	n, above := 0, r.n
 	for n < above {
-		if middle := (n + above) / 2; r.times[r.slot(middle)] <= t {
+		if middle := (n + above) / 2; r.time(r.slot(middle)) <= t {
 			n = middle + 1
 		} else {
 			above = middle
@@ -295,5 +317,5 @@ func (r *ring) gaugeAt(c column, t, age int64) (float64, bool) {
 	}
 	slot := r.slot(i - 1)
 	v := r.get(c, slot)
-	return v, t-r.times[slot] <= age && !math.IsNaN(v)
+	return v, t-r.time(slot) <= age && !math.IsNaN(v)
 }

@@ -23,8 +23,8 @@ func (h *wholeHistory) at(t int64, r *ring) int {
 }
 
 // TestRing plays random lives of a ring: columns that come late, counts that are
-// not whole, that jump far or fall, pages that come faster or slower, and holds
-// windows and gauges against the whole history.
+// not whole, that jump far or fall, pages that come faster or slower or after
+// months, and holds windows and gauges against the whole history.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	widened, rebased := 0, 0
@@ -51,16 +51,19 @@ func playRing(t *testing.T, rnd *rand.Rand) (widened, rebased int) {
 			interval = 5000 * (1 + rnd.Int64N(10))
 		}
 		now += interval + rnd.Int64N(2000)
+		if rnd.IntN(200) == 0 {
+			now += (60 * 24 * time.Hour).Milliseconds()
+		}
 		for len(sums) == 0 || rnd.IntN(10) == 0 {
 			gauges, sums = append(gauges, r.addColumn(math.NaN())), append(sums, r.addCount())
 		}
-		slot := r.push(now)
+		r.push(now)
 		page := map[column]float64{}
 		for _, c := range gauges {
 			page[c] = math.NaN()
 			if rnd.IntN(5) > 0 {
 				page[c] = rnd.NormFloat64()
-				r.set(c, slot, page[c])
+				r.put(c, page[c])
 			}
 		}
 		for _, c := range sums {
@@ -77,7 +80,7 @@ func playRing(t *testing.T, rnd *rand.Rand) (widened, rebased int) {
 				values[c] += float64(rnd.IntN(10_000))
 			}
 			page[c] = values[c]
-			r.set(c, slot, page[c])
+			r.put(c, page[c])
 		}
 		h.times, h.pages = append(h.times, now), append(h.pages, page)
 		checkRing(t, rnd, r, h, gauges, sums)

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// longWindow and shortWindow are the spans that rules ask for.
+	// longWindow and shortWindow are the spans that rules ask for; a third one
+	// follows their settings, see middleWindow.
 	longWindow  = 2 * time.Hour
 	shortWindow = 10 * time.Minute
 	// startSlack is by how much a machine's clock may differ from ours when a
@@ -60,12 +61,15 @@ type target struct {
 	release   release
 	versionAt int64
 
-	long, short *ring
-	units       []*unit
-	slots       map[*collector.Series]*slot
-	byLabels    map[uint64]*slot      // by hash of the labels
-	children    map[uint64]*histChild // by hash of the labels, see childFor
-	touched     []*histChild
+	// long, middle and short hold the pages, by how far back windows are asked.
+	long, middle, short *ring
+	// middleWindow is the span that rules ask of the middle ring.
+	middleWindow time.Duration
+	units        []*unit
+	slots        map[*collector.Series]*slot
+	byLabels     map[uint64]*slot      // by hash of the labels
+	children     map[uint64]*histChild // by hash of the labels, see childFor
+	touched      []*histChild
 	// order is what inOrder gives, onPage what a whole histogram has on the page
 	// that is read; both are for all histograms.
 	order  []int
@@ -131,12 +135,23 @@ const (
 	slotRefused
 )
 
-func newTarget(job, instance string, interval time.Duration) *target {
-	return &target{
+// newTarget makes a target with empty windows, the middle of which is so long.
+func newTarget(job, instance string, interval, middleWindow time.Duration) *target {
+	t := &target{
 		job: job, instance: instance, state: collector.StateUnknown, ignored: &slot{}, aside: &slot{},
-		long: newRing(longWindow + ringSlack*interval), short: newRing(shortWindow + ringSlack*interval),
+		long: newRing(longWindow), middle: newRing(middleWindow), short: newRing(shortWindow), middleWindow: middleWindow,
 		slots: map[*collector.Series]*slot{}, byLabels: map[uint64]*slot{}, children: map[uint64]*histChild{},
 	}
+	t.reach(interval)
+	return t
+}
+
+// reach lets the rings reach far enough for scrapes that are so far apart.
+func (t *target) reach(interval time.Duration) {
+	slack := ringSlack * interval
+	t.long.reach(longWindow + slack)
+	t.middle.reach(t.middleWindow + slack)
+	t.short.reach(shortWindow + slack)
 }
 
 // observe takes one round.
@@ -177,8 +192,7 @@ func (t *target) setInterval(d time.Duration) {
 		return
 	}
 	t.interval = d
-	t.long.reach(longWindow + ringSlack*d)
-	t.short.reach(shortWindow + ringSlack*d)
+	t.reach(d)
 }
 
 // intervalOr is the time between two scrapes, where global holds unless the
@@ -236,13 +250,15 @@ func (t *target) readPage(at int64, r *collector.Round) {
 		}
 	}
 	t.cover(p)
-	long, short := t.long.push(at), t.short.push(at)
+	t.long.push(at)
+	t.middle.push(at)
+	t.short.push(at)
 	for _, u := range t.units {
 		u.noteSleep(at)
-		u.store(long, short)
+		u.store()
 	}
 	for _, r := range t.refused {
-		t.short.set(r.column, short, r.sum)
+		t.short.put(r.column, r.sum)
 	}
 	t.lastGood = at
 	if at-t.prunedAt >= pruneEvery.Milliseconds() {
@@ -396,10 +412,10 @@ func (t *target) cover(p pageContext) {
 		dt = float64(p.at-t.lastGood) / 1000
 	}
 	for _, u := range t.units {
-		u.add(totalCovered, dt)
+		u.addTime(totalCovered, dt)
 		if g := &u.gauges[gaugeUsage]; g.column.number != 0 && g.page == t.page {
-			u.add(totalUsage, min(max(g.now, 0), 1)*dt)
-			u.add(totalUsageCovered, dt)
+			u.addTime(totalUsage, min(max(g.now, 0), 1)*dt)
+			u.addTime(totalUsageCovered, dt)
 		}
 	}
 }

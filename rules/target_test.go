@@ -20,7 +20,7 @@ type follow struct {
 }
 
 func newFollow() *follow {
-	return &follow{target: newTarget("vllm", "a:8000", step), now: testStart}
+	return &follow{target: newTarget("vllm", "a:8000", step, residencyWindow), now: testStart}
 }
 
 func (f *follow) scrape(p *page, after time.Duration) {

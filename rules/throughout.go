@@ -8,7 +8,7 @@ import "time"
 func (w unitWindow) throughout(g gauge, d time.Duration, holds func(float64) bool) bool {
 	r, column := w.unit.target.short, w.unit.gauges[g].column
 	from := w.ms - w.atLeastTwo(d).Milliseconds()
-	if column.number == 0 || r.n == 0 || r.times[r.start] > from+w.interval().Milliseconds() {
+	if column.number == 0 || r.n == 0 || r.time(r.start) > from+w.interval().Milliseconds() {
 		return false // not seen for so long
 	}
 	for i := r.upTo(from); i < r.n; i++ {

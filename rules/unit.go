@@ -64,7 +64,8 @@ type gaugeWindow struct {
 
 type totalWindow struct {
 	column column
-	// sum is what was added since the first page; skipped is in the source's
+	// sum is what was added since the first page, in ticks where it is a sum of
+	// time; skipped is in the source's
 	// total too, but was not seen to be added.
 	sum, skipped float64
 	page         int
@@ -92,11 +93,18 @@ func (u *unit) subject() labels.Labels {
 	return labels.FromStrings("job", u.target.job, "instance", u.target.instance, "engine", u.engine, "model_name", u.pooledAs)
 }
 
-func (t *target) windowFor(long bool) *ring {
-	if long {
+// windowFor is the ring that reaches so far back; nil is none.
+func (t *target) windowFor(r reach) *ring {
+	switch r {
+	case reachLong:
 		return t.long
+	case reachMiddle:
+		return t.middle
+	case reachShort:
+		return t.short
+	default:
+		return nil
 	}
-	return t.short
 }
 
 // gaugeColumn, totalColumn and histogram make what windows need, once seen.
@@ -111,25 +119,32 @@ func (u *unit) gauge(g gauge) *gaugeWindow {
 func (u *unit) total(t total) *totalWindow {
 	w := &u.totals[t]
 	if w.column.number == 0 {
-		w.column = addSum(u.target.windowFor(t.long()), t.whole())
+		w.column = u.target.windowFor(t.reach()).addCount()
 	}
 	return w
 }
 
 func (u *unit) hist(h hist) *histogram {
 	if u.hists[h] == nil {
-		r := u.target.windowFor(h.long())
-		u.hists[h] = &histogram{sumColumn: addSum(r, h.whole()), countColumn: r.addCount()}
+		u.hists[h] = u.newHistogram(h)
 	}
 	return u.hists[h]
 }
 
-// addSum adds a column for what only grows; whole says that it is counted.
-func addSum(r *ring, whole bool) column {
-	if whole {
-		return r.addCount()
+// newHistogram makes it, with the columns that windows need.
+func (u *unit) newHistogram(h hist) *histogram {
+	f := &histogram{}
+	if r := u.target.windowFor(h.sumReach()); r != nil {
+		if h.whole() {
+			f.sumColumn = r.addCount()
+		} else {
+			f.sumColumn = r.addColumn(0)
+		}
 	}
-	return r.addColumn(0)
+	if r := u.target.windowFor(h.countReach()); r != nil {
+		f.countColumn = r.addCount()
+	}
+	return f
 }
 
 // bucket returns the index of a bound of h, with a column where one is needed.
@@ -188,36 +203,46 @@ func (u *unit) add(t total, d float64) {
 	w.page = u.target.page
 }
 
-// store writes the page's values into the windows at the given places.
-func (u *unit) store(long, short int) {
+// addTime counts seconds into a total of time.
+func (u *unit) addTime(t total, seconds float64) { u.add(t, math.Round(seconds*timeTicks)) }
+
+// increase is what the total gained on the pages in (from, to], in seconds where
+// it is a sum of time.
+func (u *unit) increase(t total, from, to int64) float64 {
+	gained := u.target.windowFor(t.reach()).increase(u.totals[t].column, from, to)
+	if t.timed() {
+		return gained / timeTicks
+	}
+	return gained
+}
+
+// store writes the page's values into the windows, whose newest page it is.
+func (u *unit) store() {
+	t := u.target
 	for i := range u.gauges {
-		if g := &u.gauges[i]; g.column.number != 0 && g.page == u.target.page {
-			u.target.short.set(g.column, short, g.now)
+		if g := &u.gauges[i]; g.column.number != 0 && g.page == t.page {
+			t.short.put(g.column, g.now)
 		}
 	}
 	for i := range u.totals {
 		if w := &u.totals[i]; w.column.number != 0 {
-			u.target.windowFor(total(i).long()).set(w.column, pick(total(i).long(), long, short), w.sum)
+			t.windowFor(total(i).reach()).put(w.column, w.sum)
 		}
 	}
 	for i, h := range u.hists {
 		if h == nil {
 			continue
 		}
-		r, at := u.target.windowFor(hist(i).long()), pick(hist(i).long(), long, short)
-		r.set(h.sumColumn, at, h.sum)
-		r.set(h.countColumn, at, h.count)
+		if h.sumColumn.number != 0 {
+			t.windowFor(hist(i).sumReach()).put(h.sumColumn, h.sum)
+		}
+		if h.countColumn.number != 0 {
+			t.windowFor(hist(i).countReach()).put(h.countColumn, h.count)
+		}
 		for j, c := range h.bucketColumns {
-			u.target.short.set(c, short, h.buckets[j])
+			t.short.put(c, h.buckets[j])
 		}
 	}
-}
-
-func pick(first bool, a, b int) int {
-	if first {
-		return a
-	}
-	return b
 }
 
 // readConfig takes what cache_config_info says of the engine.

@@ -82,26 +82,26 @@ func (w unitWindow) Increase(t total, d time.Duration) float64 {
 
 // IncreaseIn is what the total gained on the pages in (from, to].
 func (w unitWindow) IncreaseIn(t total, from, to int64) float64 {
-	u := w.unit
-	return u.target.windowFor(t.long()).increase(u.totals[t].column, from, to)
+	return w.unit.increase(t, from, to)
 }
 
-// HistSum and HistCount are what sum and count of a histogram gained.
+// HistSum and HistCount are what sum and count of a histogram gained; they are
+// known as far back as their reach says.
 func (w unitWindow) HistSum(h hist, d time.Duration) float64 {
 	f := w.unit.hists[h]
-	if f == nil {
+	if f == nil || f.sumColumn.number == 0 {
 		return 0
 	}
-	return w.unit.target.windowFor(h.long()).increase(f.sumColumn, w.ms-d.Milliseconds(), w.ms)
+	return w.unit.target.windowFor(h.sumReach()).increase(f.sumColumn, w.ms-d.Milliseconds(), w.ms)
 }
 
 // HistCount is what the histogram's count gained in the window.
 func (w unitWindow) HistCount(h hist, d time.Duration) float64 {
 	f := w.unit.hists[h]
-	if f == nil {
+	if f == nil || f.countColumn.number == 0 {
 		return 0
 	}
-	return w.unit.target.windowFor(h.long()).increase(f.countColumn, w.ms-d.Milliseconds(), w.ms)
+	return w.unit.target.windowFor(h.countReach()).increase(f.countColumn, w.ms-d.Milliseconds(), w.ms)
 }
 
 // windowFacts is what several rules ask of the same window within one Eval.
