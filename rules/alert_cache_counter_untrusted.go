@@ -20,11 +20,11 @@ func init() {
 			{Name: "queried", Default: 1e6, Positive: true, Help: "queried tokens without a hit that are too many, within 2 hours"},
 			{Name: "reused", Default: 0.1, Positive: true, Help: "share of the prompt tokens that other figures must say were found then"},
 		},
-		Pool: func(s settings) detector[PoolWindow] { return counterUntrusted{s} },
+		Pool: func(s *settings) detector[PoolWindow] { return counterUntrusted{s} },
 	})
 }
 
-type counterUntrusted struct{ settings }
+type counterUntrusted struct{ *settings }
 
 // Judge implements detector.
 func (d counterUntrusted) Judge(w PoolWindow, firing time.Time) Verdict {

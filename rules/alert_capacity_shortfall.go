@@ -10,7 +10,7 @@ func init() {
 		Name:     "CapacityShortfall",
 		Help:     "Because an assumption of a sizing plan drifted, more replicas, GPUs, nodes or gateway workers are required than the plan has.",
 		Severity: SeverityWarning, For: time.Hour,
-		Plan: func(s settings) detector[PlanWindow] { return capacityShortfall{} },
+		Plan: func(s *settings) detector[PlanWindow] { return capacityShortfall{} },
 	})
 }
 

@@ -20,7 +20,7 @@ func init() {
 			{Name: "rising", Default: 0.85, Positive: true, Help: "share of the pairs of days of one weekday that must rise"},
 			{Name: "days", Default: 21.0, Positive: true, Help: "whole days that are needed; 28 are kept"},
 		},
-		Pool: func(s settings) detector[PoolWindow] {
+		Pool: func(s *settings) detector[PoolWindow] {
 			return &demandDetector{settings: s, demandKeeper: demandKeeper{demandDays: demandDays{scale: s.timeScale}}}
 		},
 	})
@@ -28,7 +28,7 @@ func init() {
 
 // demandDetector is D8.
 type demandDetector struct {
-	settings
+	*settings
 	demandKeeper
 }
 

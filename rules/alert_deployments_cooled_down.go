@@ -13,11 +13,11 @@ func init() {
 		Help:     "A gateway has put a deployment aside after failures; critical when under half of a model's deployments are left.",
 		Severity: SeverityWarning, For: time.Minute,
 		Settings: []Setting{{Name: "ratio", Default: 0.5, Positive: true, Help: "share of a model's deployments that must be well, else it is critical"}},
-		Gateway:  func(s settings) detector[GatewayWindow] { return deploymentsCooledDown{s} },
+		Gateway:  func(s *settings) detector[GatewayWindow] { return deploymentsCooledDown{s} },
 	})
 }
 
-type deploymentsCooledDown struct{ settings }
+type deploymentsCooledDown struct{ *settings }
 
 // Judge implements detector.
 func (d deploymentsCooledDown) Judge(w GatewayWindow, _ time.Time) Verdict {

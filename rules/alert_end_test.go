@@ -131,7 +131,7 @@ func (f *fleet) phase(name string) string {
 	for _, p := range f.engine.pools {
 		for _, w := range p.watches {
 			if w.rule.Name == name {
-				return w.verdict.Phase
+				return w.last.phase
 			}
 		}
 	}

@@ -13,11 +13,11 @@ func init() {
 		Settings: []Setting{
 			{Name: "window", Default: stallWindow, Positive: true, Help: "time over which none may run or be admitted, at least two scrapes"},
 		},
-		Engine: func(s settings) detector[EngineWindow] { return engineLivelocked{s} },
+		Engine: func(s *settings) detector[EngineWindow] { return engineLivelocked{s} },
 	})
 }
 
-type engineLivelocked struct{ settings }
+type engineLivelocked struct{ *settings }
 
 // Judge implements detector.
 func (d engineLivelocked) Judge(w EngineWindow, firing time.Time) Verdict {

@@ -13,11 +13,11 @@ func init() {
 		Settings: []Setting{
 			{Name: "window", Default: stallWindow, Positive: true, Help: "time over which nothing may move, at least two scrapes"},
 		},
-		Engine: func(s settings) detector[EngineWindow] { return engineStalled{s} },
+		Engine: func(s *settings) detector[EngineWindow] { return engineStalled{s} },
 	})
 }
 
-type engineStalled struct{ settings }
+type engineStalled struct{ *settings }
 
 // Judge implements detector.
 func (d engineStalled) Judge(w EngineWindow, firing time.Time) Verdict {

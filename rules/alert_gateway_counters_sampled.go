@@ -10,7 +10,7 @@ func init() {
 		Name:     "GatewayCountersSampled",
 		Help:     "Several workers of a gateway answer its scrapes in turn, each with its own counters.",
 		Severity: SeverityInfo,
-		Gateway:  func(settings) detector[GatewayWindow] { return gatewayCountersSampled{} },
+		Gateway:  func(*settings) detector[GatewayWindow] { return gatewayCountersSampled{} },
 	})
 }
 

@@ -16,11 +16,11 @@ func init() {
 			{Name: "ratio", Default: 0.01, Positive: true, Help: "share of the requests turned away that is too much"},
 			{Name: "window", Default: 5 * time.Minute, Positive: true, Help: "time over which requests are counted"},
 		},
-		Gateway: func(s settings) detector[GatewayWindow] { return gatewayRejecting{s} },
+		Gateway: func(s *settings) detector[GatewayWindow] { return gatewayRejecting{s} },
 	})
 }
 
-type gatewayRejecting struct{ settings }
+type gatewayRejecting struct{ *settings }
 
 // leakedShare is the share of requests answered with 429, while none is in
 // flight, from which a limiter counts requests that ended long ago.

@@ -14,11 +14,11 @@ func init() {
 			{Name: "ratio", Default: 0.8, Positive: true, Help: "share of workers × max_in_flight_per_worker that is too much"},
 			{Name: "critical_ratio", Default: 0.95, Positive: true, Help: "share from which it is critical"},
 		},
-		Gateway: func(s settings) detector[GatewayWindow] { return gatewaySaturated{s} },
+		Gateway: func(s *settings) detector[GatewayWindow] { return gatewaySaturated{s} },
 	})
 }
 
-type gatewaySaturated struct{ settings }
+type gatewaySaturated struct{ *settings }
 
 // Judge implements detector.
 func (d gatewaySaturated) Judge(w GatewayWindow, firing time.Time) Verdict {

@@ -16,11 +16,11 @@ func init() {
 			{Name: "failed_ratio", Default: 0.01, Positive: true, Help: "share of failed calls that is too much"},
 			{Name: "least_calls", Default: 20.0, Positive: true, Help: "calls in 5 minutes from which a service is judged"},
 		},
-		Gateway: func(s settings) detector[GatewayWindow] { return gatewayServiceSlow{s} },
+		Gateway: func(s *settings) detector[GatewayWindow] { return gatewayServiceSlow{s} },
 	})
 }
 
-type gatewayServiceSlow struct{ settings }
+type gatewayServiceSlow struct{ *settings }
 
 // gatewayService is what a gateway tells of a service that it uses.
 type gatewayService struct {

@@ -15,14 +15,14 @@ func init() {
 			{Name: "window", Default: shortWindow, Positive: true, Help: "time over which it is told"},
 			{Name: "requests", Default: 50.0, Positive: true, Help: "requests in the window that it needs"},
 		},
-		Pool: func(s settings) detector[PoolWindow] { return interactivityLow{s} },
+		Pool: func(s *settings) detector[PoolWindow] { return interactivityLow{s} },
 	})
 }
 
 // slowTenth is the quantile of the speeds that is judged.
 const slowTenth = 0.1
 
-type interactivityLow struct{ settings }
+type interactivityLow struct{ *settings }
 
 // floor is what the pool promised, else the rule's.
 func (d interactivityLow) floor(p *pool) float64 {

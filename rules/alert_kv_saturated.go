@@ -15,11 +15,11 @@ func init() {
 			{Name: "ratio", Default: 0.95, Positive: true, Help: "KV usage that is too high"},
 			{Name: "window", Default: 3 * time.Minute, Positive: true, Help: "time over which it must be so at every scrape"},
 		},
-		Pool: func(s settings) detector[PoolWindow] { return kvSaturated{s} },
+		Pool: func(s *settings) detector[PoolWindow] { return kvSaturated{s} },
 	})
 }
 
-type kvSaturated struct{ settings }
+type kvSaturated struct{ *settings }
 
 // Judge implements detector.
 func (d kvSaturated) Judge(w PoolWindow, firing time.Time) Verdict {

@@ -20,12 +20,12 @@ func init() {
 			{Name: "window", Default: noFitWindow, Positive: true, Help: "time over which scrapes are counted"},
 			{Name: "scrapes", Default: float64(leastNoFitScrapes), Positive: true, Help: "scrapes in the window that it needs"},
 		},
-		Pool: func(s settings) detector[PoolWindow] { return &seatShortage{settings: s} },
+		Pool: func(s *settings) detector[PoolWindow] { return &seatShortage{settings: s} },
 	})
 }
 
 type seatShortage struct {
-	settings
+	*settings
 	rest
 }
 

@@ -19,11 +19,11 @@ func init() {
 			{Name: "ratio", Default: 0.5, Positive: true, Help: "share of the targets without a page that is too much"},
 			{Name: "least_targets", Default: 2.0, Positive: true, Help: "targets that there must be"},
 		},
-		Fleet: func(s settings) detector[FleetWindow] { return kvwatchBlind{s} },
+		Fleet: func(s *settings) detector[FleetWindow] { return kvwatchBlind{s} },
 	})
 }
 
-type kvwatchBlind struct{ settings }
+type kvwatchBlind struct{ *settings }
 
 // Judge implements detector.
 func (d kvwatchBlind) Judge(w FleetWindow, _ time.Time) Verdict {

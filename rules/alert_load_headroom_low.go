@@ -19,7 +19,7 @@ func init() {
 			{Name: "least_time", Default: leastHeadroomTime, Help: "engine time in the window that a prediction needs"},
 			{Name: "least_prompts", Default: float64(leastHeadroomPrompts), Help: "prompted tokens in the window that a prediction needs, in heavy prompts"},
 		},
-		Pool: func(s settings) detector[PoolWindow] { return &headroomLow{settings: s} },
+		Pool: func(s *settings) detector[PoolWindow] { return &headroomLow{settings: s} },
 	})
 }
 
@@ -28,7 +28,7 @@ func init() {
 const cacheBinds = 1.2
 
 type headroomLow struct {
-	settings
+	*settings
 	rest
 }
 

@@ -12,7 +12,7 @@ func init() {
 		Name:     "MetricsDisabled",
 		Help:     "A target answers, but its metrics are switched off; critical when over half of its pool is so.",
 		Severity: SeverityWarning, For: time.Minute,
-		Target: func(settings) detector[TargetWindow] { return metricsDisabled{} },
+		Target: func(*settings) detector[TargetWindow] { return metricsDisabled{} },
 	})
 }
 

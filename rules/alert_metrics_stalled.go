@@ -15,12 +15,12 @@ func init() {
 			{Name: "window", Default: 10 * time.Minute, Positive: true, Help: "time for which the page must be the same"},
 			{Name: "requests", Default: 20.0, Positive: true, Help: "requests that each of the pool's other engines must have got in that time, on average"},
 		},
-		Target: func(s settings) detector[TargetWindow] { return &metricsStalled{settings: s} },
+		Target: func(s *settings) detector[TargetWindow] { return &metricsStalled{settings: s} },
 	})
 }
 
 type metricsStalled struct {
-	settings
+	*settings
 	stalledState
 }
 

@@ -14,11 +14,11 @@ func init() {
 		Name:     NotificationsFailing,
 		Help:     "Requests to a receiver fail, or an Alertmanager takes no alerts: what kvwatch has to tell does not arrive there. It is told to another receiver than the one that fails.",
 		Severity: SeverityCritical, For: 5 * time.Minute,
-		Receiver: func(s settings) detector[ReceiverWindow] { return notificationsFailing{s} },
+		Receiver: func(s *settings) detector[ReceiverWindow] { return notificationsFailing{s} },
 	})
 }
 
-type notificationsFailing struct{ settings }
+type notificationsFailing struct{ *settings }
 
 // Judge implements detector.
 func (d notificationsFailing) Judge(w ReceiverWindow, _ time.Time) Verdict {

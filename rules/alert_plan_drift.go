@@ -12,7 +12,7 @@ func init() {
 		Name:     planDriftName,
 		Help:     "An assumption of a sizing plan no longer holds, and with what was measured in its place another number of replicas, GPUs, nodes or gateway workers is required, more or fewer.",
 		Severity: SeverityInfo, For: time.Hour,
-		Plan: func(s settings) detector[PlanWindow] { return planDrift{} },
+		Plan: func(s *settings) detector[PlanWindow] { return planDrift{} },
 	})
 }
 

@@ -15,11 +15,11 @@ func init() {
 			{Name: "preemptions", Default: 5.0, Positive: true, Help: "preemptions that there must be at least"},
 			{Name: "window", Default: 10 * time.Minute, Positive: true, Help: "time over which both are counted, 10 minutes at most"},
 		},
-		Engine: func(s settings) detector[EngineWindow] { return preemptionStorm{s} },
+		Engine: func(s *settings) detector[EngineWindow] { return preemptionStorm{s} },
 	})
 }
 
-type preemptionStorm struct{ settings }
+type preemptionStorm struct{ *settings }
 
 // Judge implements detector.
 func (d preemptionStorm) Judge(w EngineWindow, firing time.Time) Verdict {

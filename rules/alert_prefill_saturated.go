@@ -16,7 +16,7 @@ func init() {
 			{Name: "rest", Default: 15 * time.Minute, Help: "time for which it must be below that"},
 			{Name: "window", Default: prefillWindow, Positive: true, Help: "time over which the occupancy is told"},
 		},
-		Pool: func(s settings) detector[PoolWindow] { return &prefillSaturated{settings: s} },
+		Pool: func(s *settings) detector[PoolWindow] { return &prefillSaturated{settings: s} },
 	})
 }
 
@@ -29,7 +29,7 @@ const (
 )
 
 type prefillSaturated struct {
-	settings
+	*settings
 	rest
 }
 

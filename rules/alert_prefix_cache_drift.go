@@ -18,7 +18,7 @@ func init() {
 			{Name: "window", Default: 2 * time.Hour, Positive: true, Help: "time over which the miss ratio is told, 2 hours at most"},
 			{Name: "rest", Default: 30 * time.Minute, Positive: true, Help: "time for which it must be below resolve_ratio"},
 		},
-		Pool: func(settings) detector[PoolWindow] { return driftDetector{} },
+		Pool: func(*settings) detector[PoolWindow] { return driftDetector{} },
 	})
 }
 

@@ -8,7 +8,7 @@ func init() {
 		Help:     "A pool computes prompt tokens again that its cache used to hold, by 40 full prompts more than 1.5 times its usual.",
 		Severity: SeverityWarning,
 		Settings: excessRuleSettings(1.5),
-		Pool:     func(settings) detector[PoolWindow] { return excessDetector{level: levelWarn} },
+		Pool:     func(*settings) detector[PoolWindow] { return excessDetector{level: levelWarn} },
 	})
 }
 

@@ -18,7 +18,7 @@ func init() {
 			Setting{Name: "prefix_ratio", Default: 0.6, Positive: true, Help: "share of what first calls usually find below which not even the shared beginning was found"},
 			Setting{Name: "usual_ratio", Default: 0.1, Positive: true, Help: "usual loss for this cause above which it cannot be told (prompts that never begin alike)"},
 		),
-		Pool: func(s settings) detector[PoolWindow] {
+		Pool: func(s *settings) detector[PoolWindow] {
 			return &prefixChanged{settings: s, callLosses: newCallLosses(s)}
 		},
 	})
@@ -35,7 +35,7 @@ const (
 
 // prefixChanged is D7 of the cause content.
 type prefixChanged struct {
-	settings
+	*settings
 	callLosses
 	// firsts are the cached tokens of the newest first calls of sessions, oldest
 	// first; shared is their median, which means nothing while they are too few.

@@ -20,14 +20,14 @@ func init() {
 			{Name: "band", Default: 1.0, Help: "requests by which it may differ from its highest"},
 			{Name: "history", Default: 24 * time.Hour, Positive: true, Help: "time of which it must be the highest"},
 		},
-		Pool: func(s settings) detector[PoolWindow] { return &queueCapReached{settings: s} },
+		Pool: func(s *settings) detector[PoolWindow] { return &queueCapReached{settings: s} },
 	})
 }
 
 // queueCapReached tells that a queue is as long as it may be: from then on its
 // length says nothing of what is asked.
 type queueCapReached struct {
-	settings
+	*settings
 	// peaks are the longest queues by engine.
 	peaks map[string]*queuePeak
 }

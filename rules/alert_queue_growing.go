@@ -17,11 +17,11 @@ func init() {
 			{Name: "slope_window", Default: 10 * time.Minute, Positive: true, Help: "time over which the number that waits must grow"},
 			{Name: "drain", Default: 60.0, Positive: true, Help: "drain time that is too long by itself, in seconds"},
 		},
-		Pool: func(s settings) detector[PoolWindow] { return queueGrowing{s} },
+		Pool: func(s *settings) detector[PoolWindow] { return queueGrowing{s} },
 	})
 }
 
-type queueGrowing struct{ settings }
+type queueGrowing struct{ *settings }
 
 // leastScrapes is how many intervals a window is stretched to: with fewer
 // scrapes "every scrape" and a slope say nothing.

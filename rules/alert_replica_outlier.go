@@ -16,7 +16,7 @@ func init() {
 			{Name: "resolve_prompts", Default: 96.0, Positive: true, Help: "prompted tokens of the engine that a recovery is judged on, in heavy prompts"},
 			{Name: "engines", Default: 5.0, Positive: true, Help: "engines that a pool must have; in smaller ones PrefixCacheMissRising tells who carries the excess"},
 		},
-		Engine: func(s settings) detector[EngineWindow] {
+		Engine: func(s *settings) detector[EngineWindow] {
 			return &replicaOutlier{
 				settings: s, quiet: excessNumbers(0, s.number("threshold_prompts")),
 				replicaExcess: replicaExcess{
@@ -30,7 +30,7 @@ func init() {
 
 // replicaOutlier is D6.
 type replicaOutlier struct {
-	settings
+	*settings
 	replicaExcess
 	// quiet are the numbers while there is no excess.
 	quiet []Number

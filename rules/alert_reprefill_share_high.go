@@ -18,7 +18,7 @@ func init() {
 			{Name: "threshold_calls", Default: 45.0, Positive: true, Help: "excess that fires, in calls"},
 			{Name: "resolve_calls", Default: 22.0, Positive: true, Help: "excess below which it ends, after 5 minutes, in calls"},
 		},
-		Pool: func(settings) detector[PoolWindow] { return shareDetector{} },
+		Pool: func(*settings) detector[PoolWindow] { return shareDetector{} },
 	})
 }
 

@@ -13,7 +13,7 @@ func init() {
 		Help:     "Calls of a pool's sessions go to another replica than the call before and compute again what that one had in its cache, by 4 full prompts beyond the usual. From logs of calls; within half an hour of a restart or deploy it is information.",
 		Severity: SeverityWarning,
 		Settings: lossSettings(4, 2),
-		Pool:     func(s settings) detector[PoolWindow] { return &affinityLost{newCallLosses(s)} },
+		Pool:     func(s *settings) detector[PoolWindow] { return &affinityLost{newCallLosses(s)} },
 	})
 }
 

@@ -23,7 +23,7 @@ func init() {
 			{Name: "slow_recent", Default: 30 * time.Minute, Positive: true, Help: "and lately"},
 			{Name: "requests", Default: 20.0, Positive: true, Help: "requests (ITL: tokens) that the shorter window needs"},
 		},
-		Pool: func(s settings) detector[PoolWindow] {
+		Pool: func(s *settings) detector[PoolWindow] {
 			return &sloBurn{settings: s, burns: map[string]*burn{}, seen: map[*histogram]burnMark{}}
 		},
 	})
@@ -31,7 +31,7 @@ func init() {
 
 // sloBurn holds a pool's latencies against what it promised.
 type sloBurn struct {
-	settings
+	*settings
 	// burns are by the name of the objective.
 	burns map[string]*burn
 	// seen is what was already counted of each engine's histogram.

@@ -13,7 +13,7 @@ func init() {
 		Name:     "TargetDown",
 		Help:     "A target gives no page that can be read; critical when over half of its pool is so.",
 		Severity: SeverityWarning, For: time.Minute,
-		Target: func(settings) detector[TargetWindow] { return targetDown{} },
+		Target: func(*settings) detector[TargetWindow] { return targetDown{} },
 	})
 }
 

@@ -12,7 +12,7 @@ func init() {
 		Name:     "TargetUnauthorised",
 		Help:     "A target asks for a key that kvwatch does not have.",
 		Severity: SeverityWarning, For: time.Minute,
-		Target: func(settings) detector[TargetWindow] { return targetUnauthorised{} },
+		Target: func(*settings) detector[TargetWindow] { return targetUnauthorised{} },
 	})
 }
 

@@ -17,7 +17,7 @@ func init() {
 			{Name: "coverage", Default: 0.2, Positive: true, Help: "share of the requests that the overhead must be measured on"},
 			{Name: "window", Default: time.Hour, Positive: true, Help: "time over which the overhead must rise with the length of prompts"},
 		},
-		Gateway: func(s settings) detector[GatewayWindow] { return &tokenCounterOverhead{settings: s} },
+		Gateway: func(s *settings) detector[GatewayWindow] { return &tokenCounterOverhead{settings: s} },
 	})
 }
 
@@ -26,7 +26,7 @@ func init() {
 // overhead by length, so that stretches of longer and shorter prompts are
 // compared.
 type tokenCounterOverhead struct {
-	settings
+	*settings
 	notes []overheadNote
 }
 

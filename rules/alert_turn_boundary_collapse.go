@@ -18,7 +18,7 @@ func init() {
 			{Name: "lost_prompts", Default: 16.0, Positive: true, Help: "tokens that they must have lost, in heavy prompts"},
 			{Name: "predicted_ratio", Default: 0.5, Positive: true, Help: "predicted share of pauses between turns that blocks survive, below which it is told without logs"},
 		},
-		Pool: func(s settings) detector[PoolWindow] {
+		Pool: func(s *settings) detector[PoolWindow] {
 			return &turnBoundaryCollapse{
 				settings:      s,
 				boundaryRatio: boundaryRatio{window: s.duration("window"), kept: scaled(boundaryKept, s.timeScale), scale: s.timeScale, least: s.number("boundaries")},
@@ -28,7 +28,7 @@ func init() {
 }
 
 type turnBoundaryCollapse struct {
-	settings
+	*settings
 	boundaryRatio
 }
 

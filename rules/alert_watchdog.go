@@ -10,7 +10,7 @@ func init() {
 		Name:     Watchdog,
 		Help:     "Always: whoever receives it notices when kvwatch, or the way to them, is dead. It is told only where a route names it.",
 		Severity: SeverityInfo,
-		Fleet:    func(settings) detector[FleetWindow] { return watchdog{} },
+		Fleet:    func(*settings) detector[FleetWindow] { return watchdog{} },
 	})
 }
 

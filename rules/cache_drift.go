@@ -18,7 +18,7 @@ type driftConfig struct {
 	window, rest, limit time.Duration
 }
 
-func newDriftConfig(s settings) driftConfig {
+func newDriftConfig(s *settings) driftConfig {
 	return driftConfig{
 		ratio: s.number("ratio"), resolve: s.number("resolve_ratio"),
 		// Windows reach no further back.

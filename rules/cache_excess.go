@@ -49,7 +49,7 @@ type excessConfig struct {
 	scale float64
 }
 
-func newExcessConfig(rules map[string]settings) excessConfig {
+func newExcessConfig(rules map[string]*settings) excessConfig {
 	c := excessConfig{scale: rules[missRising].timeScale, resolvePrompts: rules[missRising].number("resolve_prompts")}
 	for i, name := range []string{missRising, cacheCollapse} {
 		c.levels[i] = excessSettings{kappa: rules[name].number("kappa"), prompts: rules[name].number("threshold_prompts")}

@@ -63,7 +63,7 @@ type lossOnset struct {
 }
 
 // newCallLosses takes the settings that the causes have in common.
-func newCallLosses(s settings) callLosses {
+func newCallLosses(s *settings) callLosses {
 	return callLosses{fire: s.number("threshold_prompts"), resolve: s.number("resolve_prompts"), recovery: s.number("recovery_prompts"), scale: s.timeScale}
 }
 

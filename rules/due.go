@@ -26,7 +26,7 @@ func (t *target) noteOpen() {
 // telling says whether one of the watches has something to tell, or was never asked.
 func telling(watches []*watch) bool {
 	for _, w := range watches {
-		if w.Alert != nil || len(w.Resolved) > 0 || w.verdict.Phase == "" {
+		if w.Alert != nil || len(w.Resolved) > 0 || w.last.phase == "" {
 			return true
 		}
 	}

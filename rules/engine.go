@@ -45,7 +45,7 @@ type Engine struct {
 	mu sync.RWMutex
 	// fresh is how long a page speaks of now at the global scrape interval.
 	fresh time.Duration
-	rules map[string]settings
+	rules map[string]*settings
 	pools map[string]*pool
 	conf  []PoolConfig
 	// targets is by job and instance; byPointer finds them without building a key.
@@ -279,7 +279,7 @@ func (e *Engine) judge(n instant, watches []*watch) {
 	for _, w := range watches {
 		v := w.judge(n, w.firing())
 		if v.Active {
-			v.Evidence.Events = quotes(e.journal.events, w.pool(), w.onset(n.now, v), n.now)
+			v.Evidence.Events = quotes(e.journal.events, w.poolName(), w.onset(n.now, v), n.now)
 		}
 		w.step(n.now, v, e.opts.ExternalURL)
 	}
@@ -292,16 +292,15 @@ func (e *Engine) forgetRemembered(n instant) {
 		return
 	}
 	for key, s := range e.remembered.Watches {
-		w := watch{watchState: s}
-		w.forget(n.now)
-		if w.Alert != nil {
-			w.end(n.now, about(w.Alert.Name, w.Alert.Labels)+" ended: what it was about did not come back after a restart")
+		s.forget(n.now)
+		if s.Alert != nil {
+			s.end(n.now, about(s.Alert.Name, s.Alert.Labels)+" ended: what it was about did not come back after a restart")
 		}
-		if w.Left.IsZero() {
-			w.Left = n.now
+		if s.Left.IsZero() {
+			s.Left = n.now
 		}
-		e.remembered.Watches[key] = w.watchState
-		if len(w.Resolved) == 0 && (w.Detector == nil || n.now.Sub(w.Left) > learnedKept) {
+		e.remembered.Watches[key] = s
+		if len(s.Resolved) == 0 && (s.Detector == nil || n.now.Sub(s.Left) > learnedKept) {
 			delete(e.remembered.Watches, key)
 		}
 	}

@@ -55,7 +55,7 @@ func (c *fitCount) add(o fitCount) {
 // share is the part of the scrapes without room.
 func (c fitCount) share() float64 { return float64(c.NoFit) / float64(c.Scrapes) }
 
-func newNoFit(rules map[string]settings) noFit {
+func newNoFit(rules map[string]*settings) noFit {
 	return noFit{window: rules[kvSeatShortage].duration("window"), seen: map[*unit]int{}}
 }
 

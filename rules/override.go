@@ -88,14 +88,14 @@ type settings struct {
 }
 
 // number is a setting without a unit.
-func (s settings) number(name string) float64 { return s.numbers[name] }
+func (s *settings) number(name string) float64 { return s.numbers[name] }
 
 // duration is a setting in time, scaled.
-func (s settings) duration(name string) time.Duration { return scaled(s.durations[name], s.timeScale) }
+func (s *settings) duration(name string) time.Duration { return scaled(s.durations[name], s.timeScale) }
 
 // resolveSettings applies o to a's defaults. The error names rule and key.
-func resolveSettings(a *Alerting, o Override) (settings, error) {
-	s := settings{
+func resolveSettings(a *Alerting, o Override) (*settings, error) {
+	s := &settings{
 		hold: a.For, severity: a.Severity, labels: o.Labels, disabled: o.Disabled, timeScale: 1,
 		numbers: map[string]float64{}, durations: map[string]time.Duration{},
 	}
@@ -197,7 +197,7 @@ func Validate(pools []PoolConfig, overrides map[string]Override) error {
 }
 
 // resolveRules gives each registered alert the settings that hold for it.
-func resolveRules(overrides map[string]Override) (map[string]settings, error) {
+func resolveRules(overrides map[string]Override) (map[string]*settings, error) {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
 		if _, ok := alertings[name]; !ok {
@@ -206,7 +206,7 @@ func resolveRules(overrides map[string]Override) (map[string]settings, error) {
 	}
 	overrides, err := sharedOverrides(overrides)
 	errs = append(errs, err)
-	resolved := make(map[string]settings, len(alertings))
+	resolved := make(map[string]*settings, len(alertings))
 	for name, a := range alertings {
 		s, err := resolveSettings(a, overrides[name])
 		errs = append(errs, err)

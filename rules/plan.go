@@ -127,7 +127,7 @@ func (e *Engine) dropPlan(name string) {
 
 // watchPlan gives a plan its watches.
 func (e *Engine) watchPlan(p *plan) {
-	p.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
+	p.watches = e.watchesOf(func(a *Alerting, s *settings) *watch {
 		if a.Plan == nil {
 			return nil
 		}

@@ -23,7 +23,7 @@ func (e *Engine) journalPlans(now time.Time) {
 		switch {
 		case firing && !p.recommended:
 			kind, text = EventRecommendation, "review it: "+changesText(bought(p.review.Drift))+" by "+assumptionNames(p.review.drifted())
-		case !firing && w.Alert == nil && p.recommended && w.verdict.Phase != PhaseUnknown:
+		case !firing && w.Alert == nil && p.recommended && w.last.phase != PhaseUnknown:
 			text = p.review.outcome(e.lastRecommendation(p.review.Plan))
 		default:
 			continue

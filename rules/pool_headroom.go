@@ -47,7 +47,7 @@ type poolLoad struct {
 	covered, prompted float64
 }
 
-func newPoolHeadroom(name string, rules map[string]settings) poolHeadroom {
+func newPoolHeadroom(name string, rules map[string]*settings) poolHeadroom {
 	s := rules[loadHeadroomLow]
 	return poolHeadroom{
 		offset: int64(xxhash.Sum64String(name) % uint64(headroomEvery.Milliseconds())),

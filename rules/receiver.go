@@ -73,7 +73,7 @@ func (e *Engine) SetReceivers(all []ReceiverHealth) {
 // watchReceiver gives an integration its watches.
 func (e *Engine) watchReceiver(r *receiver) {
 	subject := labels.FromStrings("receiver", r.health.Receiver, "integration", r.health.Integration)
-	r.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
+	r.watches = e.watchesOf(func(a *Alerting, s *settings) *watch {
 		if a.Receiver == nil {
 			return nil
 		}

@@ -69,13 +69,13 @@ type Alerting struct {
 	// One of these makes the detector: of one pool, engine, gateway or target,
 	// of all that kvwatch watches, of a sizing plan, or of an integration of a
 	// receiver.
-	Pool     func(s settings) detector[PoolWindow]
-	Engine   func(s settings) detector[EngineWindow]
-	Gateway  func(s settings) detector[GatewayWindow]
-	Target   func(s settings) detector[TargetWindow]
-	Fleet    func(s settings) detector[FleetWindow]
-	Plan     func(s settings) detector[PlanWindow]
-	Receiver func(s settings) detector[ReceiverWindow]
+	Pool     func(s *settings) detector[PoolWindow]
+	Engine   func(s *settings) detector[EngineWindow]
+	Gateway  func(s *settings) detector[GatewayWindow]
+	Target   func(s *settings) detector[TargetWindow]
+	Fleet    func(s *settings) detector[FleetWindow]
+	Plan     func(s *settings) detector[PlanWindow]
+	Receiver func(s *settings) detector[ReceiverWindow]
 }
 
 // subjects counts the kinds of subject that the alert has a detector for.

@@ -79,9 +79,8 @@ func (e *Engine) endOrphans(old []*watch) {
 		if !ok || s.Alert == nil {
 			continue
 		}
-		orphan := watch{watchState: s}
-		orphan.end(e.now, about(s.Alert.Name, s.Alert.Labels)+" ended: the configuration has it no more")
-		e.remembered.Watches[w.key()] = orphan.watchState
+		s.end(e.now, about(s.Alert.Name, s.Alert.Labels)+" ended: the configuration has it no more")
+		e.remembered.Watches[w.key()] = s
 	}
 }
 

@@ -35,7 +35,7 @@ type shareConfig struct {
 	scale float64
 }
 
-func newShareConfig(s settings) shareConfig {
+func newShareConfig(s *settings) shareConfig {
 	return shareConfig{kappa: s.number("kappa"), threshold: s.number("threshold_calls"), resolve: s.number("resolve_calls"), scale: s.timeScale}
 }
 

@@ -19,7 +19,7 @@ const stateVersion = 1
 type savedState struct {
 	Version int                   `json:"version"`
 	Pools   map[string]poolState  `json:"pools"`
-	Watches map[string]watchState `json:"watches"`
+	Watches map[string]savedWatch `json:"watches"`
 }
 
 // state gathers it, with what is remembered of subjects that did not appear yet.
@@ -106,7 +106,7 @@ func loadState(path string) (savedState, error) {
 		s.Pools = map[string]poolState{}
 	}
 	if s.Watches == nil {
-		s.Watches = map[string]watchState{}
+		s.Watches = map[string]savedWatch{}
 	}
 	return s, nil
 }

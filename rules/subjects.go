@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 )
@@ -45,13 +44,12 @@ func (e *Engine) join(u *unit) {
 // watchEngine gives an engine its watches.
 func (e *Engine) watchEngine(u *unit) {
 	subject := labels.NewBuilder(u.subject()).Set("pool", u.pool.name).Labels()
-	u.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
+	window := func(n instant) EngineWindow { return n.engine(u) } // one for all of them
+	u.watches = e.watchesOf(func(a *Alerting, s *settings) *watch {
 		if a.Engine == nil {
 			return nil
 		}
-		w := watchOver(a, s, subject, a.Engine(s), func(n instant) EngineWindow { return n.engine(u) })
-		w.pool = func() string { return u.pool.name }
-		return w
+		return watchOver(a, s, subject, a.Engine(s), window)
 	})
 	u.target.open = true
 }
@@ -123,7 +121,7 @@ func (e *Engine) pool(name string, conf *PoolConfig, modelName string) *pool {
 // equipPool gives a pool its outputs and watches.
 func (e *Engine) equipPool(p *pool) {
 	p.outputs = make([]*output, len(e.derivations.pool))
-	p.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
+	p.watches = e.watchesOf(func(a *Alerting, s *settings) *watch {
 		if a.Pool == nil {
 			return nil
 		}
@@ -139,12 +137,14 @@ func (e *Engine) equipTarget(t *target) {
 
 func (e *Engine) watchTarget(t *target) {
 	subject := t.subject()
-	t.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
+	window := func(n instant) TargetWindow { return n.target(t) } // one for all of them
+	pool := t.poolName
+	t.watches = e.watchesOf(func(a *Alerting, s *settings) *watch {
 		if a.Target == nil {
 			return nil
 		}
-		w := watchOver(a, s, subject, a.Target(s), func(n instant) TargetWindow { return n.target(t) })
-		w.pool = t.poolName
+		w := watchOver(a, s, subject, a.Target(s), window)
+		w.pool = pool
 		return w
 	})
 	t.open = true
@@ -152,7 +152,7 @@ func (e *Engine) watchTarget(t *target) {
 
 // watchFleet makes the watches over all that is watched.
 func (e *Engine) watchFleet() {
-	e.fleet = e.watchesOf(func(a *Alerting, s settings) *watch {
+	e.fleet = e.watchesOf(func(a *Alerting, s *settings) *watch {
 		if a.Fleet == nil {
 			return nil
 		}
@@ -162,7 +162,7 @@ func (e *Engine) watchFleet() {
 
 // watchesOf makes a watch of each rule that is on and for which newWatch makes
 // one; each takes up what the state file knows of it.
-func (e *Engine) watchesOf(newWatch func(*Alerting, settings) *watch) []*watch {
+func (e *Engine) watchesOf(newWatch func(*Alerting, *settings) *watch) []*watch {
 	var watches []*watch
 	for _, name := range alertNames() {
 		s := e.rules[name]
@@ -186,7 +186,7 @@ func (e *Engine) equipGateway(u *unit) {
 // watchGateway gives a gateway its watches.
 func (e *Engine) watchGateway(u *unit) {
 	subject := u.target.subject()
-	u.watches = e.watchesOf(func(a *Alerting, s settings) *watch {
+	u.watches = e.watchesOf(func(a *Alerting, s *settings) *watch {
 		if a.Gateway == nil {
 			return nil
 		}
@@ -202,8 +202,7 @@ func (e *Engine) takeUp(w *watch) {
 		return
 	}
 	delete(e.remembered.Watches, w.key())
-	s.Left = time.Time{}
-	w.watchState = s
+	w.watchState = s.watchState
 	if w.keeper == nil || s.Detector == nil {
 		return
 	}

@@ -22,28 +22,42 @@ const (
 // watch is one alert over one subject: its detector and where the alert stands.
 type watch struct {
 	rule     *Alerting
-	settings settings
+	settings *settings
 	subject  labels.Labels
 	// judge asks the detector; keeper is the same detector where it keeps
 	// something, else nil.
 	judge  func(n instant, firing time.Time) Verdict
 	keeper keeper
-	// pool names the pool that the subject is or is part of, "" where none.
+	// pool names the pool that the subject is part of, "" where none; nil where
+	// the subject's labels name it.
 	pool func() string
 	watchState
-	verdict Verdict
-	past    past
+	last lastVerdict
+	past past
+}
+
+// lastVerdict is what is kept of a verdict, for those who ask where a detector stands.
+type lastVerdict struct {
+	phase, text, severity string
+	numbers               []Number
 }
 
 // watchOver puts a detector over a subject, whose window at an Eval is window's.
-func watchOver[W any](a *Alerting, s settings, subject labels.Labels, d detector[W], window func(instant) W) *watch {
+func watchOver[W any](a *Alerting, s *settings, subject labels.Labels, d detector[W], window func(instant) W) *watch {
 	w := &watch{
 		rule: a, settings: s, subject: subject,
 		judge: func(n instant, firing time.Time) Verdict { return d.Judge(window(n), firing) },
-		pool:  func() string { return subject.Get("pool") },
 	}
 	w.keeper, _ = d.(keeper)
 	return w
+}
+
+// poolName is the name of the pool that the subject is or is part of, "" where none.
+func (w *watch) poolName() string {
+	if w.pool != nil {
+		return w.pool()
+	}
+	return w.subject.Get("pool")
 }
 
 // watchState is the part of a watch that survives a restart.
@@ -58,16 +72,20 @@ type watchState struct {
 	ClearSince time.Time `json:"clear_since,omitzero"`
 	// Resolved holds the alerts that resolved lately.
 	Resolved []Alert `json:"resolved,omitempty"`
+}
+
+// savedWatch is a watch as a file holds it.
+type savedWatch struct {
+	watchState
 	// Detector is what its keeper saved.
 	Detector json.RawMessage `json:"detector,omitempty"`
 	// Left is when the subject went; zero while it is there.
 	Left time.Time `json:"left,omitzero"`
 }
 
-// saved is the state as a file holds it, nil when there is nothing to hold.
-func (w *watch) saved() (*watchState, error) {
-	s := w.watchState
-	s.Detector = nil
+// saved is the watch as a file holds it, nil when there is nothing to hold.
+func (w *watch) saved() (*savedWatch, error) {
+	s := savedWatch{watchState: w.watchState}
 	if w.keeper != nil {
 		raw, err := w.keeper.save()
 		if err != nil {
@@ -111,7 +129,7 @@ func (w *watch) onset(now time.Time, v Verdict) time.Time {
 
 // step moves the alert on by one verdict.
 func (w *watch) step(now time.Time, v Verdict, externalURL string) {
-	w.verdict = v
+	w.last = lastVerdict{phase: v.Phase, text: v.Text, severity: v.Severity, numbers: v.Numbers}
 	w.past.note(now, v.Numbers, w.settings.timeScale)
 	w.forget(now)
 	switch {
@@ -128,7 +146,7 @@ func (w *watch) step(now time.Time, v Verdict, externalURL string) {
 
 // hold opens the alert or renews it, and fires it when it held long enough.
 func (w *watch) hold(now time.Time, v Verdict, externalURL string) {
-	severity := w.severity(v)
+	severity := w.severity(v.Severity)
 	if w.Alert != nil && w.Alert.Severity != severity {
 		// Severity is a label: the alert goes on under another identity.
 		active := w.Alert.ActiveAt
@@ -159,7 +177,7 @@ func (w *watch) open(now time.Time, v Verdict, severity string) {
 
 // end closes the alert: a firing one is resolved and its summary says so, a
 // pending one never was.
-func (w *watch) end(now time.Time, summary string) {
+func (w *watchState) end(now time.Time, summary string) {
 	a := w.Alert
 	w.Alert, w.PendingSince, w.UnknownSince, w.ClearSince = nil, time.Time{}, time.Time{}, time.Time{}
 	if a.State != StateFiring {
@@ -243,9 +261,9 @@ func (w *watchState) forget(now time.Time) {
 }
 
 // severity is the override's, else the verdict's, else the rule's.
-func (w *watch) severity(v Verdict) string {
-	if v.Severity != "" && w.settings.severity == w.rule.Severity {
-		return v.Severity
+func (w *watch) severity(verdicts string) string {
+	if verdicts != "" && w.settings.severity == w.rule.Severity {
+		return verdicts
 	}
 	return w.settings.severity
 }
@@ -286,11 +304,11 @@ func (w *watchState) alerts(to []Alert) []Alert {
 // status says where the detector stands.
 func (w *watch) status() DetectorStatus {
 	s := DetectorStatus{
-		Alert: w.rule.Name, Labels: w.subject.Map(), Phase: w.verdict.Phase, Text: w.verdict.Text,
-		Numbers: w.verdict.Numbers, Past: slices.Clone(w.past.bins), Fires: w.rule.Help, For: w.settings.hold,
-		KeepFiringFor: w.settings.keep, Severity: w.severity(w.verdict),
+		Alert: w.rule.Name, Labels: w.subject.Map(), Phase: w.last.phase, Text: w.last.text,
+		Numbers: w.last.numbers, Past: slices.Clone(w.past.bins), Fires: w.rule.Help, For: w.settings.hold,
+		KeepFiringFor: w.settings.keep, Severity: w.severity(w.last.severity),
 	}
-	if share, ok := thresholdShare(w.verdict.Numbers); ok {
+	if share, ok := thresholdShare(w.last.numbers); ok {
 		s.Share = &share
 	}
 	if w.Alert == nil {

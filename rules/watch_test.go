@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-func newWatch(s settings) *watch {
+func newWatch(s *settings) *watch {
 	if s.severity == "" {
 		s.severity = SeverityWarning
 	}
@@ -20,7 +20,7 @@ func newWatch(s settings) *watch {
 
 func TestWatchLife(t *testing.T) {
 	t.Parallel()
-	w := newWatch(settings{hold: time.Minute, labels: map[string]string{"team": "x"}})
+	w := newWatch(&settings{hold: time.Minute, labels: map[string]string{"team": "x"}})
 	at := func(s int) time.Time { return testStart.Add(time.Duration(s) * time.Second) }
 	on, off := Verdict{Active: true, Summary: "s"}, Verdict{Phase: PhaseWatching}
 
@@ -64,7 +64,7 @@ func TestWatchLife(t *testing.T) {
 
 func TestKeepFiringFor(t *testing.T) {
 	t.Parallel()
-	w := newWatch(settings{keep: time.Minute})
+	w := newWatch(&settings{keep: time.Minute})
 	at := func(s int) time.Time { return testStart.Add(time.Duration(s) * time.Second) }
 	on, off, unknown := Verdict{Active: true}, Verdict{Phase: PhaseWatching}, Verdict{Phase: PhaseUnknown}
 	for _, step := range []struct {
@@ -94,7 +94,7 @@ func TestKeepFiringFor(t *testing.T) {
 		t.Errorf("%d alerts resolved, want 2, the first one after 130 s: %+v", n, w.Resolved)
 	}
 	// A pending alert is not kept.
-	w = newWatch(settings{keep: time.Minute, hold: time.Minute})
+	w = newWatch(&settings{keep: time.Minute, hold: time.Minute})
 	w.step(at(0), on, "")
 	w.step(at(10), off, "")
 	if w.Alert != nil {
@@ -104,7 +104,7 @@ func TestKeepFiringFor(t *testing.T) {
 
 func TestWatchWithoutData(t *testing.T) {
 	t.Parallel()
-	w := newWatch(settings{})
+	w := newWatch(&settings{})
 	on, gone := Verdict{Active: true}, unknown("no data")
 	w.step(testStart, on, "")
 	w.step(testStart.Add(time.Minute), gone, "")
@@ -124,7 +124,7 @@ func TestWatchWithoutData(t *testing.T) {
 
 func TestSeverityThatRises(t *testing.T) {
 	t.Parallel()
-	w := newWatch(settings{})
+	w := newWatch(&settings{})
 	w.step(testStart, Verdict{Active: true}, "")
 	w.step(testStart.Add(time.Minute), Verdict{Active: true, Severity: SeverityCritical}, "")
 	all := w.alerts(nil)
@@ -133,7 +133,7 @@ func TestSeverityThatRises(t *testing.T) {
 		t.Errorf("alerts %+v", all)
 	}
 	// An override is the last word.
-	w = newWatch(settings{severity: SeverityInfo})
+	w = newWatch(&settings{severity: SeverityInfo})
 	w.step(testStart, Verdict{Active: true, Severity: SeverityCritical}, "")
 	if w.Alert.Severity != SeverityInfo {
 		t.Errorf("severity %s", w.Alert.Severity)
@@ -155,7 +155,7 @@ func (c *counting) load(raw json.RawMessage) error { return json.Unmarshal(raw, 
 func TestDetectorKeepsWhatItLearned(t *testing.T) {
 	t.Parallel()
 	over := func(d *counting) *watch {
-		return watchOver(&Alerting{Name: "Test"}, settings{}, labels.FromStrings("pool", "p"), d, func(instant) PoolWindow { return PoolWindow{} })
+		return watchOver(&Alerting{Name: "Test"}, &settings{}, labels.FromStrings("pool", "p"), d, func(instant) PoolWindow { return PoolWindow{} })
 	}
 	e, err := New(Options{})
 	if err != nil {
@@ -183,7 +183,7 @@ func TestLearnedIsForgottenInTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.started = testStart
-	e.remembered.Watches["gone"] = watchState{Detector: json.RawMessage(`{"N":1}`)}
+	e.remembered.Watches["gone"] = savedWatch{Detector: json.RawMessage(`{"N":1}`)}
 	for _, step := range []struct {
 		after time.Duration
 		kept  int
