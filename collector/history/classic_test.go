@@ -430,7 +430,7 @@ func (tw *twins) rounds(s *Store, o RoundsOptions) []string {
 	return all
 }
 
-// compact moves what is two hours old into blocks.
+// compact moves what is old enough into blocks.
 func (tw *twins) compact() {
 	tw.t.Helper()
 	for _, s := range []*Store{tw.whole, tw.apart} {

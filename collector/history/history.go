@@ -32,7 +32,10 @@ const (
 	// back over a quarter.
 	DefaultRetentionTime = 90 * 24 * time.Hour
 
-	minBlockDuration = 2 * time.Hour
+	// minBlockDuration is half of a Prometheus server's. What is not in blocks yet
+	// takes memory: an entry of 40 B for each 120 samples of a series, the series
+	// that ended, and while a block is made the mapped files that it is read from.
+	minBlockDuration = time.Hour
 	maxBlockDuration = 31 * 24 * time.Hour
 
 	// stripes is over how many locks the series in memory are spread, and

@@ -342,7 +342,7 @@ func TestRetentionOptions(t *testing.T) {
 	}{
 		"defaults":          {Options{}, 90 * day, 9 * day, 0},
 		"two years":         {Options{RetentionTime: 730 * day}, 730 * day, 31 * day, 0},
-		"five hours":        {Options{RetentionTime: 5 * time.Hour}, 5 * time.Hour, 2 * time.Hour, 0},
+		"five hours":        {Options{RetentionTime: 5 * time.Hour}, 5 * time.Hour, time.Hour, 0},
 		"limited by a size": {Options{RetentionSize: 1 << 30}, 90 * day, 9 * day, 1 << 30},
 	} {
 		tc.in.Dir = "x"
@@ -353,7 +353,7 @@ func TestRetentionOptions(t *testing.T) {
 		if got.RetentionDuration != tc.retention.Milliseconds() || got.MaxBlockDuration != tc.maxBlock.Milliseconds() || got.MaxBytes != tc.size {
 			t.Errorf("%s: retention %d ms, longest block %d ms, size %d", name, got.RetentionDuration, got.MaxBlockDuration, got.MaxBytes)
 		}
-		if got.MinBlockDuration != 7_200_000 || got.WALCompression != "snappy" {
+		if got.MinBlockDuration != 3_600_000 || got.WALCompression != "snappy" {
 			t.Errorf("%s: shortest block %d ms, WAL compression %q", name, got.MinBlockDuration, got.WALCompression)
 		}
 	}
