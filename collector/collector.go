@@ -67,7 +67,7 @@ type Collector struct {
 	logger    *slog.Logger
 	userAgent string
 	gzips     sync.Pool
-	chunks    sync.Pool
+	desks     sync.Pool
 	twins     twins
 	crew      crew
 
@@ -371,7 +371,7 @@ func (c *Collector) begin(f found, j *job, warning string, old *loop) *loop {
 
 func (c *Collector) newScraper(f found, j *job, warning string) *targetScraper {
 	r := newRounds(f.target, f.config.limits())
-	r.chunks = &c.chunks
+	r.desks = &c.desks
 	return &targetScraper{
 		found: f, client: j.client, gzips: &c.gzips, sink: c.sink, tap: c.tap, logger: c.logger, warning: warning,
 		rounds: r, details: &details{}, twins: &c.twins,

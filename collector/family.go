@@ -110,7 +110,7 @@ type sampleName struct {
 	// exposed is the family's name as the page has it.
 	exposed string
 	// rank is 0 for the canonical name; of a family only the best rank on the page is taken.
-	rank int
+	rank uint8
 	// part is what of a histogram it is.
 	part part
 	// created is a _created sample, which only tells workers apart.
@@ -154,10 +154,10 @@ func (r *registry) addFamily(f *family) {
 	for rank, exposed := range exposedNames(f) {
 		for _, suffix := range f.kind.suffixes() {
 			r.addName(r.samples, exposed+suffix, &sampleName{
-				family: f, name: f.name + suffix, exposed: exposed, rank: rank, part: partOf(suffix),
+				family: f, name: f.name + suffix, exposed: exposed, rank: uint8(rank), part: partOf(suffix),
 			})
 		}
-		declared := &sampleName{family: f, name: f.name, exposed: exposed, rank: rank}
+		declared := &sampleName{family: f, name: f.name, exposed: exposed, rank: uint8(rank)}
 		r.addName(r.declared, exposed, declared)
 		if f.kind.counts() {
 			base := strings.TrimSuffix(exposed, suffixTotal)

@@ -3,7 +3,6 @@ package collector
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"unique"
 )
 
@@ -15,11 +14,9 @@ type page struct {
 	openMetrics bool
 	// last is the name of the last line: the lines of a family follow each other.
 	last seenName
-	// order holds the names of the page before, and of this one as far as it was
-	// read, in their order; next is where the next one should be. The pages of a
-	// fleet have the same names: they share them.
-	order []unique.Handle[seenName]
-	next  int
+	// next is where in the order the next name should be.
+	next int
+	*remembered
 	// best is each family's best exposed name so far; ranked says that one had several.
 	best   []*sampleName
 	ranked bool
@@ -39,14 +36,25 @@ type page struct {
 	wanted, notNumbers int
 	// sourced says that a wanted sample of some source was read.
 	sourced bool
-	// lacking says that the page before lacked a required family; then declared
-	// notes those that are declared, by their id.
-	lacking  bool
+	// declared notes the families that are declared, by their id, where the page
+	// before lacked a required one.
 	declared []bool
 	// foreign counts series that another server re-exports.
 	foreign int
 	start   float64
 	births  []birth
+}
+
+// remembered is what of a page is remembered for the next one.
+type remembered struct {
+	// order holds the names of the page, and of the next one as far as it was read,
+	// in their order. The pages of a fleet have the same names in the same order:
+	// they share both, so that nothing is changed in place. moved says that the
+	// order is not shared yet.
+	order []unique.Handle[seenName]
+	moved bool
+	// lacking says that the page lacked a required family.
+	lacking bool
 }
 
 // seenName is a name on a page. It is read as nil when it is not wanted.
@@ -75,13 +83,21 @@ type birth struct {
 	value  float64
 }
 
-func (pg *page) reset(openMetrics bool) {
+func newPage() page {
+	return page{
+		best: make([]*sampleName, len(registered.families)), kinds: make([]sourceSeen, len(registered.sources)),
+		declared: make([]bool, len(registered.families)),
+	}
+}
+
+// reset starts a page that follows the one that is remembered.
+func (pg *page) reset(openMetrics bool, before *remembered) {
 	clear(pg.best)
 	clear(pg.kinds)
 	clear(pg.declared)
 	*pg = page{
-		openMetrics: openMetrics, order: pg.order, best: pg.best, kinds: pg.kinds, births: pg.births[:0],
-		lacking: pg.lacking, declared: pg.declared,
+		openMetrics: openMetrics, remembered: before, best: pg.best, kinds: pg.kinds, births: pg.births[:0],
+		declared: pg.declared,
 	}
 }
 
@@ -207,8 +223,8 @@ func (pg *page) nameOf(line []byte) (*sampleName, bool) {
 
 // remember notes that a name is not where it was on the page before.
 func (pg *page) remember(name unique.Handle[seenName]) {
-	if pg.next < len(pg.order) {
-		pg.order = slices.Delete(pg.order, pg.next, len(pg.order))
+	if pg.moved = true; pg.next < len(pg.order) {
+		pg.order = pg.order[:pg.next:pg.next]
 	}
 	if pg.next < maxNames {
 		pg.order = append(pg.order, name)
@@ -275,8 +291,8 @@ func (pg *page) chosen(src *source) func(*input) bool {
 		return nil
 	}
 	return func(in *input) bool {
-		f := in.name.family
-		return f.of(src) && pg.best[f.id].rank == in.name.rank
+		f := in.out.family
+		return f.of(src) && pg.best[f.id].rank == in.rank
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,13 +25,12 @@ import (
 type pageReader struct {
 	target *Target
 	limits Limits
-	lines  lineReader
-	seed   maphash.Seed
-	sums   *sums
-	// base are the target's labels, kept makes those of a series from them.
-	base    labels.Labels
-	kept    *labels.Builder
-	scratch []byte
+	// desk is what the page is read at, nil between pages where others need it.
+	*desk
+	seed maphash.Seed
+	sums *sums
+	// base are the target's labels.
+	base labels.Labels
 
 	workers workers
 	// start is process_start_time_seconds on the last page, 0 where not exposed.
@@ -42,8 +42,8 @@ type pageReader struct {
 	names []*sampleName
 	// exemplars says that the text format of this target carries OpenMetrics' exemplars.
 	exemplars bool
-
-	page page
+	// remembered is what the next page is held against.
+	remembered remembered
 }
 
 // pageInfo is what a page tells beside its samples.
@@ -87,26 +87,34 @@ type PageError struct {
 func (e *PageError) Error() string { return e.Reason }
 
 func newPageReader(t *Target, limits Limits) *pageReader {
-	p := &pageReader{target: t, limits: limits, seed: maphash.MakeSeed(), sums: newSums()}
-	p.kept = labels.NewBuilder(labels.EmptyLabels())
+	p := &pageReader{target: t, limits: limits, seed: maphash.MakeSeed(), sums: newSums(), remembered: remembered{lacking: true}}
+	base := labels.NewBuilder(labels.EmptyLabels())
 	t.Labels.Range(func(l labels.Label) {
 		if !strings.HasPrefix(l.Name, "__") {
-			p.kept.Set(l.Name, l.Value)
+			base.Set(l.Name, l.Value)
 		}
 	})
-	p.base = p.kept.Labels()
-	p.page.best = make([]*sampleName, len(registered.families))
-	p.page.kinds = make([]sourceSeen, len(registered.sources))
-	p.page.lacking, p.page.declared = true, make([]bool, len(registered.families))
+	p.base = base.Labels()
 	return p
 }
 
-// read streams one body. What it yields is valid until the next call.
+// sit takes a desk to read the next page at; nil gives the last one back.
+func (p *pageReader) sit(d *desk) { p.desk, p.sums.desk = d, d }
+
+// begin starts a page.
+func (p *pageReader) begin(openMetrics bool) {
+	if p.desk == nil {
+		p.sit(newDesk())
+	}
+	p.page.reset(openMetrics, &p.remembered)
+	p.sums.begin()
+}
+
+// read streams one body. What it yields is valid until the desk is used again.
 // contentType is the response's header; "" is text 0.0.4. A body that cannot be
 // taken gives a *PageError and changes nothing; other errors are the body's own.
 func (p *pageReader) read(body io.Reader, contentType string, at time.Time) (yield, pageInfo, error) {
-	p.page.reset(isOpenMetrics(contentType) || p.exemplars)
-	p.sums.begin()
+	p.begin(isOpenMetrics(contentType) || p.exemplars)
 	if err := p.lines.each(body, p.limits.BodyBytes, p.line); err != nil {
 		return yield{}, p.info(nil), err
 	}
@@ -132,12 +140,14 @@ func (p *pageReader) accept(info *pageInfo, src *source, at time.Time) yield {
 	info.Restarted = p.take(src, at)
 	info.names, info.ProcessStart, info.Sampled = p.names, p.start, p.workers.takeTurns() || p.sums.returns.takeTurns()
 	info.Missing = p.page.missing(src)
-	return p.sums.yield
+	if r := &p.remembered; r.moved {
+		r.order, r.moved = p.orders.same(r.order), false
+	}
+	return p.yield
 }
 
 // lose marks all series stale after a failed scrape and returns them, each
-// once; the slice is valid until the next call. When the target recovers the
-// same *Series come back.
+// once. When the target recovers the same *Series come back.
 func (p *pageReader) lose() []*Series { return p.sums.lose() }
 
 // take makes the page the last one, and says whether it is of another process
@@ -159,30 +169,21 @@ func (p *pageReader) take(src *source, at time.Time) bool {
 	}
 	p.noteNames(src)
 	if p.sums.known() > 2*p.limits.Series {
-		p.sums.forget(1)
+		p.sums.forgetAbsent()
 	}
 	return restarted
 }
 
-// noteNames updates names, by a new slice where something changed.
+// noteNames updates names, by another slice where something changed.
 func (p *pageReader) noteNames(src *source) {
-	n := 0
-	same := true
-	for _, name := range p.page.best {
-		if name == nil || !name.family.of(src) {
-			continue
-		}
-		same = same && n < len(p.names) && p.names[n] == name
-		n++
-	}
-	if same && n == len(p.names) {
-		return
-	}
-	p.names = make([]*sampleName, 0, n)
+	read := p.readAs[:0]
 	for _, name := range p.page.best {
 		if name != nil && name.family.of(src) {
-			p.names = append(p.names, name)
+			read = append(read, name)
 		}
+	}
+	if p.readAs = read; !slices.Equal(read, p.names) {
+		p.names = p.reads.same(read)
 	}
 }
 
@@ -270,13 +271,13 @@ func (p *pageReader) sample(line []byte, name *sampleName, ended bool) (bool, er
 	if pg.wanted++; pg.wanted > p.limits.Series {
 		return false, p.tooMany()
 	}
-	return p.value(in, value, ended), nil
+	return p.value(in, name, value, ended), nil
 }
 
 // value notes a wanted sample; false when it cannot be used.
-func (p *pageReader) value(id inputID, value float64, ended bool) bool {
+func (p *pageReader) value(id inputID, name *sampleName, value float64, ended bool) bool {
 	pg, in := &p.page, &p.sums.inputs[id]
-	if in.cell == nil {
+	if in.out == nil {
 		pg.foreign++
 		return true
 	}
@@ -284,14 +285,14 @@ func (p *pageReader) value(id inputID, value float64, ended bool) bool {
 		pg.notNumbers++
 		return true
 	}
-	if !ended && in.state == inputLive && in.name.family.kind.counts() && value < in.last {
+	if !ended && in.state == inputLive && name.family.kind.counts() && value < in.last {
 		return false // digits are missing
 	}
 	if !p.sums.see(id, value) {
 		return false // the line is there twice
 	}
-	pg.found(in.name)
-	if f := in.name.family; f.source == nil && f.name == ProcessStart {
+	pg.found(name)
+	if f := name.family; f.source == nil && f.name == ProcessStart {
 		pg.start = value
 	}
 	return true
@@ -336,7 +337,7 @@ func (p *pageReader) admitSeries(exposed labels.Labels, name *sampleName) (input
 	if err := p.limits.check(exposed); err != nil {
 		return input{}, err
 	}
-	in := input{name: name}
+	in := input{rank: name.rank}
 	src := name.family.source
 	if src != nil && src.foreign != "" && exposed.Has(src.foreign) {
 		return in, nil
@@ -348,7 +349,7 @@ func (p *pageReader) admitSeries(exposed labels.Labels, name *sampleName) (input
 			return input{}, errors.New("bucket without bound")
 		}
 	}
-	in.cell = p.sums.cellOf(p.keep(exposed, name), name, bound)
+	in.out, in.slot = p.sums.place(p.keep(exposed, name), name, bound)
 	return in, nil
 }
 

@@ -39,97 +39,104 @@ func (n *sampleName) passedOn() string {
 	return n.name
 }
 
-// parts are the cells of one histogram.
+// The slots of a histogram's numbers. Buckets follow, in the order of their bounds.
+const (
+	sumSlot slot = iota
+	countSlot
+	firstBucket
+)
+
+// parts are what of its numbers a histogram has.
 type parts struct {
-	// sum and count are nil until the page had them.
-	sum, count *cell
-	// buckets are in the order of their bounds.
-	buckets []*cell
-	// bounds are those that were handed out last; see Histogram.Bounds.
+	// bounds are those of its buckets. They are rising, but for those that the
+	// present page brought: mixed says that these are not in order, or not new.
 	bounds []float64
+	mixed  bool
+	// told are those that were handed out last; see Histogram.Bounds.
+	told []float64
 }
 
-// cell finds the place of a part, or has it made.
-func (p *parts) cell(which part, bound float64, made func() *cell) *cell {
+// slot finds the place of a part, or makes it.
+func (p *parts) slot(which part, bound float64) slot {
 	switch which {
 	case partSum:
-		if p.sum == nil {
-			p.sum = made()
-		}
-		return p.sum
+		return sumSlot
 	case partCount:
-		if p.count == nil {
-			p.count = made()
-		}
-		return p.count
+		return countSlot
 	case partBucket, partNone:
 	}
-	at, found := slices.BinarySearchFunc(p.buckets, bound, func(c *cell, bound float64) int { return cmp.Compare(c.bound, bound) })
-	if !found {
-		p.buckets = slices.Insert(p.buckets, at, made())
+	n := len(p.bounds)
+	if n > 0 && bound <= p.bounds[n-1] && !p.mixed {
+		if at, found := slices.BinarySearch(p.bounds, bound); found {
+			return firstBucket + slot(at)
+		}
+		p.mixed = true
 	}
-	return p.buckets[at]
+	p.bounds = append(p.bounds, bound)
+	return firstBucket + slot(n)
 }
 
-// each calls yield for every part that there is, until it returns false.
-func (p *parts) each(yield func(*cell) bool) {
-	for _, c := range [...]*cell{p.sum, p.count} {
-		if c != nil && !yield(c) {
-			return
+// fed marks a slot that some input feeds.
+const fed slot = 1
+
+// arrange drops the buckets that nothing feeds and puts the others in the order
+// of their bounds, those of one bound together. places marks the slots that are
+// fed, and is given for each the new one.
+func (out *output) arrange(places []slot) {
+	if out.parts == nil {
+		places[0] = 0
+		return
+	}
+	places[sumSlot], places[countSlot] = sumSlot, countSlot
+	p, old, carried := out.parts, out.parts.bounds, out.carried
+	buckets := make([]slot, 0, len(old))
+	for at := firstBucket; int(at) < len(places); at++ {
+		if places[at] == fed {
+			buckets = append(buckets, at)
 		}
 	}
-	for _, c := range p.buckets {
-		if !yield(c) {
-			return
+	boundOf := func(at slot) float64 { return old[at-firstBucket] }
+	slices.SortStableFunc(buckets, func(a, b slot) int { return cmp.Compare(boundOf(a), boundOf(b)) })
+	p.bounds, p.mixed, out.carried = make([]float64, 0, len(buckets)), false, nil
+	for _, at := range buckets {
+		if n := len(p.bounds); n == 0 || p.bounds[n-1] != boundOf(at) {
+			p.bounds = append(p.bounds, boundOf(at))
+		}
+		places[at] = slot(out.slots() - 1)
+	}
+	for i, t := range carried {
+		if at := slot(i); t != (carry{}) && (at < firstBucket || places[at] != 0) {
+			*out.carry(places[at]) = t
 		}
 	}
 }
 
-// settle ends the page for all parts; false where none of them is a number.
-func (p *parts) settle(page uint32) bool {
-	some := false
-	for c := range p.each {
-		if c.settle(page) {
-			some = true
-		}
-	}
-	return some
-}
-
-// held drops the buckets that no input feeds, and says whether one feeds any part.
-func (p *parts) held(by map[*cell]bool) bool {
-	p.buckets = slices.DeleteFunc(p.buckets, func(c *cell) bool { return !by[c] })
-	return len(p.buckets) > 0 || p.sum != nil && by[p.sum] || p.count != nil && by[p.count]
-}
-
-// histogram is what the present page has of the output; its counts are appended
-// to room.
-func (out *output) histogram(page uint32, room []float64) (Histogram, []float64) {
-	p, begin, same := out.parts, len(room), true
-	for _, c := range p.buckets {
-		if c.page != page {
-			continue
-		}
-		i := len(room) - begin
-		same = same && i < len(p.bounds) && p.bounds[i] == c.bound
-		room = append(room, c.value)
-	}
-	counts := room[begin:len(room):len(room)]
-	if !same || len(counts) != len(p.bounds) {
-		p.bounds = make([]float64, 0, len(counts)) // the old ones were handed out
-		for _, c := range p.buckets {
-			if c.page == page {
-				p.bounds = append(p.bounds, c.bound)
+// histogram is what the page has of the output, whose numbers are given.
+func (out *output) histogram(numbers []float64, d *desk) Histogram {
+	p := out.parts
+	bounds, buckets := p.bounds, numbers[firstBucket:]
+	if whole := !slices.ContainsFunc(buckets, math.IsNaN); whole {
+		p.tell(bounds, d)
+		p.bounds = p.told
+	} else {
+		n := 0
+		d.bounds = d.bounds[:0]
+		for i, value := range buckets {
+			if !math.IsNaN(value) {
+				d.bounds = append(d.bounds, bounds[i])
+				buckets[n] = value
+				n++
 			}
 		}
+		buckets = buckets[:n:n]
+		p.tell(d.bounds, d)
 	}
-	return Histogram{Series: &out.series, Bounds: p.bounds, Buckets: counts, Sum: p.sum.on(page), Count: p.count.on(page)}, room
+	return Histogram{Series: &out.series, Bounds: p.told, Buckets: buckets, Sum: numbers[sumSlot], Count: numbers[countSlot]}
 }
 
-// on is the cell's value on the page, NaN where it has none.
-func (c *cell) on(page uint32) float64 {
-	if c == nil || c.page != page {
-		return math.NaN()
+// tell hands bounds out, the same slice while they are the same.
+func (p *parts) tell(bounds []float64, d *desk) {
+	if !slices.Equal(bounds, p.told) {
+		p.told = d.sets.same(bounds) // the old ones were handed out
 	}
-	return c.value
 }

@@ -117,8 +117,8 @@ func TestHistogramKeepsNoBuckets(t *testing.T) {
 		}
 	}
 	for _, out := range p.sums.outputs {
-		if out.parts != nil && len(out.parts.buckets) > 2*forgetPages {
-			t.Errorf("%d buckets are kept", len(out.parts.buckets))
+		if out.parts != nil && len(out.parts.bounds) > 2*forgetPages {
+			t.Errorf("%d buckets are kept", len(out.parts.bounds))
 		}
 	}
 }

@@ -49,13 +49,13 @@ func (r *returns) note(s *sums, at time.Time) {
 	}
 	for _, id := range s.live {
 		in := &s.inputs[id]
-		if in.page != s.page || in.state != inputLive || in.cur >= in.last || !in.name.family.kind.counts() {
+		if !s.desk.has(id) || in.state != inputLive || s.desk.values[id] >= in.last || !in.out.family.kind.counts() {
 			continue
 		}
 		if r.falls == nil {
 			r.falls = map[inputID]fall{}
 		}
-		r.falls[id] = fall{in.last, in.cur, s.page}
+		r.falls[id] = fall{in.last, s.desk.values[id], s.page}
 	}
 }
 
@@ -67,8 +67,8 @@ func (r *returns) cameBack(s *sums) bool {
 	back, fell := map[uint32]int{}, map[uint32]int{}
 	maps.DeleteFunc(r.falls, func(id inputID, f fall) bool {
 		fell[f.page]++
-		in := &s.inputs[id]
-		returned := in.page == s.page && in.cur >= f.high && in.cur-in.last >= f.high-f.low
+		value := s.desk.values[id]
+		returned := s.desk.has(id) && value >= f.high && value-s.inputs[id].last >= f.high-f.low
 		if returned {
 			back[f.page]++
 		}

@@ -27,8 +27,8 @@ type rounds struct {
 	reader *pageReader
 	up     *Series
 	round  Round
-	// chunks lends what a body is read through to one target after another.
-	chunks *sync.Pool // of *[chunkBytes]byte
+	// desks lends what a page is read at to one target after another.
+	desks *sync.Pool // of *desk
 	// down holds the one sample of a failed round.
 	down [1]Sample
 }
@@ -38,7 +38,7 @@ func newRounds(t Target, limits Limits) *rounds {
 		target: &t,
 		limits: limits,
 		reader: newReaderOf(t, limits),
-		chunks: &sync.Pool{},
+		desks:  &sync.Pool{},
 		up:     &Series{Labels: labels.NewBuilder(t.Labels).Set(model.MetricNameLabel, Up).Labels()},
 	}
 }
@@ -48,21 +48,36 @@ func newRounds(t Target, limits Limits) *rounds {
 func newReaderOf(t Target, limits Limits) *pageReader { return newPageReader(&t, limits) }
 
 // page makes a round of a body. Where reading the body itself fails, explain
-// says why. The round is valid until the next call.
+// says why. The round is valid until the next call, or done.
 func (r *rounds) page(body io.Reader, contentType string, at time.Time, explain func(error) failure) (*Round, pageInfo) {
-	chunk, _ := r.chunks.Get().(*[chunkBytes]byte)
-	if chunk == nil {
-		chunk = new([chunkBytes]byte)
-	}
-	defer r.chunks.Put(chunk)
-	r.reader.lines.buf = chunk[:]
-	defer func() { r.reader.lines.buf = nil }()
+	r.sit()
 	watched := &watchedBody{body: body}
 	got := guarded(func() readPage { return newReadPage(r.reader.read(watched, contentType, at)) })
 	if watched.err != nil {
 		return r.failed(explain(watched.err), at), got.info
 	}
 	return r.take(got, at)
+}
+
+// sit has the reader take a desk, unless it still has one.
+func (r *rounds) sit() {
+	if r.reader.desk != nil {
+		return
+	}
+	d, _ := r.desks.Get().(*desk)
+	if d == nil {
+		d = newDesk()
+	}
+	r.reader.sit(d)
+}
+
+// done says that nobody needs the last round any more: others may have its desk.
+func (r *rounds) done() {
+	r.round = Round{}
+	if d := r.reader.desk; d != nil {
+		r.reader.sit(nil)
+		r.desks.Put(d)
+	}
 }
 
 // readPage is what the reader gives of a page.

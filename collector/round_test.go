@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// sharedRounds makes the rounds of two targets that read through the same chunks.
+// sharedRounds makes the rounds of two targets that read at the same desks.
 func sharedRounds() [2]*rounds {
-	chunks := &sync.Pool{}
+	desks := &sync.Pool{}
 	var both [2]*rounds
 	for i := range both {
 		both[i] = newRounds(*testTarget(SourceVLLM), DefaultLimits())
-		both[i].chunks = chunks
+		both[i].desks = desks
 	}
 	return both
 }
 
-// TestTargetsShareChunks reads pages of two targets in turn, one of them broken
-// off: a target keeps no chunk between its pages, and nothing of one page gets
+// TestTargetsShareDesks reads pages of two targets in turn, one of them broken
+// off: a target keeps no desk between its pages, and nothing of one page gets
 // into another one.
-func TestTargetsShareChunks(t *testing.T) {
+func TestTargetsShareDesks(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)
 	pages := [2][]byte{testPage(t, "vllm-0.28-dp2.prom.gz"), testPage(t, "vllm-0.32.0.prom.gz")}
@@ -48,8 +48,8 @@ func TestTargetsShareChunks(t *testing.T) {
 						i, turn, round.State, round.Reason, round.Len(), info.BadLines, info.Bytes, first[i], len(pages[i]))
 				}
 			}
-			if r.reader.lines.buf != nil {
-				t.Errorf("target %d, turn %d: it keeps %d bytes between two pages", i, turn, len(r.reader.lines.buf))
+			if r.done(); r.reader.desk != nil || r.reader.sums.desk != nil {
+				t.Errorf("target %d, turn %d: it keeps the desk between two pages", i, turn)
 			}
 		}
 	}
@@ -71,6 +71,7 @@ func BenchmarkRound(b *testing.B) {
 	body := bytes.NewReader(page)
 	at := time.Unix(1_800_000_000, 0)
 	r.page(body, "", at, nil) // from here on all series are known
+	r.done()
 	b.ReportAllocs()
 	b.SetBytes(int64(len(page)))
 	for b.Loop() {
@@ -79,5 +80,6 @@ func BenchmarkRound(b *testing.B) {
 		if round, _ := r.page(body, "", at, nil); round.State != StateUp {
 			b.Fatal(round.State)
 		}
+		r.done()
 	}
 }

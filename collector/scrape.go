@@ -78,6 +78,7 @@ func (s *targetScraper) scrape(ctx context.Context, now time.Time) {
 	s.tapped.Reset()
 	limited, cancel := context.WithTimeout(ctx, s.found.timeout)
 	defer cancel()
+	defer s.rounds.done()
 	round, info, redirected := s.fetch(limited, now)
 	if ctx.Err() != nil {
 		return // shutting down: that is not the target's failure

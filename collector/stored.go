@@ -84,13 +84,13 @@ func (s *Stored) Gone(at time.Time) *Round { return s.rounds.gone(at) }
 
 // stored makes a round of stored values, as page does of a body.
 func (r *rounds) stored(samples []StoredSample, at time.Time) (*Round, pageInfo) {
+	r.sit()
 	return r.take(guarded(func() readPage { return newReadPage(r.reader.stored(samples, at)) }), at)
 }
 
 // stored takes the values of one scrape that were stored, as read does of a body.
 func (p *pageReader) stored(values []StoredSample, at time.Time) (yield, pageInfo, error) {
-	p.page.reset(false)
-	p.sums.begin()
+	p.begin(false)
 	for i := range values {
 		if err := p.storedValue(values[i].Series, values[i].Value); err != nil {
 			return yield{}, pageInfo{}, err
@@ -123,6 +123,6 @@ func (p *pageReader) storedValue(s *StoredSeries, value float64) error {
 	if pg.wanted++; pg.wanted > p.limits.Series {
 		return p.tooMany()
 	}
-	p.value(in, value, true)
+	p.value(in, s.readAs, value, true)
 	return nil
 }

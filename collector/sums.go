@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"iter"
 	"math"
 	"slices"
 	"time"
@@ -24,24 +23,25 @@ const (
 	// indexPages is for how many pages that hold nothing new, nothing less and
 	// nothing in another order the index is kept.
 	indexPages = 4
-	// cellBlock is how many cells are made at once.
-	cellBlock = 16
 )
 
 // An input is one exposed series, known by the hash of its text before the
 // value. Its labels are not kept: they may be personal.
 type input struct {
-	// cell is what it feeds, nil for a series that is recognised and left out.
-	cell *cell
-	name *sampleName
-	// last is the value on the last page that was taken, cur that on the present one.
-	last, cur float64
+	// out is what it feeds, nil for a series that is recognised and left out, and
+	// slot says which number of that.
+	out  *output
+	slot slot
+	// rank is that of the name under which it is exposed.
+	rank  uint8
+	state inputState
+	// held says that a page held it since the last time that series were
+	// forgotten, be it one that was not taken.
+	held bool
+	// last is the value on the last page that was taken.
+	last float64
 	// series is the hash it is known by.
 	series uint64
-	// page is the number of the page that held it last, taken or not, and place
-	// where among that page's inputs.
-	page, place uint32
-	state       inputState
 }
 
 // An inputID is an input's place among all.
@@ -50,40 +50,11 @@ type inputID uint32
 type inputState uint8
 
 const (
-	inputNew  inputState = iota // not counted yet
+	inputFree inputState = iota // forgotten: the place is free
+	inputNew                    // not counted yet
 	inputLive                   // counted on the last page
 	inputGone                   // counted once, but not on the last page
 )
-
-// A cell is one number that is passed on, fed by one input or several.
-type cell struct {
-	out *output
-	// value is the present one; that of counts is the inputs' sum plus offset.
-	// before is the one of the page before.
-	value, before float64
-	// offset is what is missing from the sum because inputs vanished or fell.
-	offset float64
-	// bound is the upper one of a bucket.
-	bound float64
-	// page is the number of the page that fed it last.
-	page uint32
-	// shared says that more than one input fed it at once.
-	shared bool
-}
-
-// An output is one series that is passed on: one cell, or those of a histogram.
-type output struct {
-	series Series
-	family *family
-	// page is the number of the page that fed it last.
-	page uint32
-	// cell is the number of a series that has one only.
-	cell cell
-	// parts are the cells of a histogram, nil for all else.
-	parts *parts
-	// moves is what a moved series follows, nil for all else.
-	moves *moves
-}
 
 // moves is the state of a moved series: decider is the input that it follows
 // once movedOn is not 0, movedOn the page on which that changed, since the first
@@ -94,52 +65,48 @@ type moves struct {
 	well           bool
 }
 
-// sums keeps all series of one target from page to page.
+// sums keeps all series of one target from page to page. What it needs of one
+// page only is on the desk.
 type sums struct {
+	desk *desk
 	// inputs are all that are known, free the places of those that were forgotten.
 	inputs []input
 	free   []inputID
-	// index finds them by the hash of their text. It is there while pages change,
-	// missed is the last one on which it was needed.
-	index   map[uint64]inputID
-	missed  uint32
-	outputs map[uint64]*output
-	// cells is what is left of the last block of them.
-	cells []cell
+	// outputs are all that inputs feed, mixed says that arrange is due for some.
+	outputs []*output
+	mixed   bool
+	// index finds them. It is there while pages change; missed is the last page on
+	// which it was needed.
+	index  *index
+	missed uint32
 	// states finds a deployment's state by its model_id.
 	states map[string]*output
 	// page is the number of the present page.
 	page uint32
-	// seen are the present page's inputs in their order, live those of the last page taken.
-	seen, live []inputID
+	// live are the inputs of the last page taken, in its order, exposed the outputs
+	// that were passed on.
+	live    []inputID
+	exposed []*output
 	// next is where in live the next line's input should be: pages keep their order.
 	next int
-	// exposed are the outputs passed on last, fed those of the present page.
-	exposed, fed []*output
 	// returns watches the counters of pages that do not tell the process' start.
 	returns returns
-	// yield is what the last page that was taken gave, counts its buckets.
-	yield  yield
-	counts []float64
 }
 
-// yield is what a page gives. Its slices are valid until the next one is read.
-type yield struct {
-	samples    []Sample
-	histograms []Histogram
-	// stale were given of the page before, and are gone.
-	stale []*Series
+// index finds inputs by the hash of their text, and outputs by that of their
+// labels or, where that is taken, the next one that is free.
+type index struct {
+	inputs  map[uint64]inputID
+	outputs map[uint64]*output
 }
 
-func newSums() *sums {
-	return &sums{outputs: map[uint64]*output{}, states: map[string]*output{}}
-}
+func newSums() *sums { return &sums{states: map[string]*output{}} }
 
 // begin starts a page. What an earlier page left behind without being taken is dropped.
 func (s *sums) begin() {
 	s.page++
-	s.seen = s.seen[:0]
 	s.next = 0
+	s.desk.clear(len(s.inputs))
 }
 
 // find gives the input of a series, false when it was not seen before.
@@ -150,114 +117,111 @@ func (s *sums) find(series uint64) (inputID, bool) {
 			return id, true
 		}
 	}
-	if s.missed = s.page; s.index == nil {
+	if s.index == nil {
 		s.reindex()
 	}
-	id, ok := s.index[series]
-	if ok {
-		s.next = int(s.inputs[id].place) + 1
+	if s.missed != s.page {
+		s.missed = s.page
+		s.noteOrder()
+	}
+	id, ok := s.index.inputs[series]
+	if ok && int(id) < len(s.desk.following) && s.desk.following[id] > 0 {
+		s.next = int(s.desk.following[id])
 	}
 	return id, ok
 }
 
 // reindex makes the index.
 func (s *sums) reindex() {
-	s.index = make(map[uint64]inputID, len(s.inputs))
+	s.index = &index{make(map[uint64]inputID, len(s.inputs)), make(map[uint64]*output, len(s.outputs))}
 	for id := range s.inputs {
-		if in := &s.inputs[id]; in.name != nil {
-			s.index[in.series] = inputID(id)
+		if in := &s.inputs[id]; in.state != inputFree {
+			s.index.inputs[in.series] = inputID(id)
 		}
+	}
+	for _, out := range s.outputs {
+		h, _ := s.index.output(out.series.Labels)
+		s.index.outputs[h] = out
+	}
+}
+
+// output finds the output with these labels; where there is none it says where it belongs.
+func (x *index) output(lset labels.Labels) (uint64, *output) {
+	for h := lset.Hash(); ; h++ {
+		if out, ok := x.outputs[h]; !ok || labels.Equal(out.series.Labels, lset) {
+			return h, out
+		}
+	}
+}
+
+// noteOrder notes for each input of the last page which place followed it.
+func (s *sums) noteOrder() {
+	d := s.desk
+	d.following = append(d.following[:0], make([]uint32, len(s.inputs))...)
+	for i, id := range s.live {
+		d.following[id] = uint32(i) + 1
 	}
 }
 
 // admit makes a series known that find did not find.
 func (s *sums) admit(series uint64, in input) inputID {
-	in.series = series
+	in.series, in.state = series, inputNew
 	id := inputID(len(s.inputs))
 	if last := len(s.free) - 1; last >= 0 {
 		id, s.free = s.free[last], s.free[:last]
 		s.inputs[id] = in
 	} else {
 		s.inputs = append(s.inputs, in)
+		s.desk.values = append(s.desk.values, math.NaN())
 	}
-	s.index[series] = id
+	s.index.inputs[series] = id
 	return id
 }
 
 // see notes the value of a known input; false when the page already held it.
 func (s *sums) see(id inputID, value float64) bool {
-	in := &s.inputs[id]
-	if in.page == s.page {
+	d := s.desk
+	if d.has(id) {
 		return false
 	}
-	in.page, in.cur, in.place = s.page, value, uint32(len(s.seen))
-	s.seen = append(s.seen, id)
+	d.values[id] = value
+	d.seen = append(d.seen, id)
+	s.inputs[id].held = true
 	return true
 }
 
-// cellOf finds or makes the place of a series: lset are the labels that it is
+// place finds or makes the place of a series: lset are the labels that it is
 // passed on with, for a part of a histogram those of the whole; bound is that of
 // a bucket.
-func (s *sums) cellOf(lset labels.Labels, name *sampleName, bound float64) *cell {
-	out := s.outputOf(lset, name.family)
+func (s *sums) place(lset labels.Labels, name *sampleName, bound float64) (*output, slot) {
+	h, out := s.index.output(lset)
+	if out == nil {
+		out = newOutput(lset, name.family)
+		s.outputs = append(s.outputs, out)
+		s.index.outputs[h] = out
+		if out.moves != nil {
+			s.states[lset.Get(labelModelID)] = out
+		}
+	}
 	if out.parts == nil {
-		return &out.cell
+		return out, 0
 	}
-	return out.parts.cell(name.part, bound, func() *cell { return s.newCell(out, bound) })
-}
-
-// newCell makes a cell of a histogram. They are made in blocks: a histogram has
-// dozens of them, and the garbage collector looks at each thing that was made
-// by itself.
-func (s *sums) newCell(out *output, bound float64) *cell {
-	if len(s.cells) == 0 {
-		s.cells = make([]cell, cellBlock)
-	}
-	c := &s.cells[0]
-	s.cells = s.cells[1:]
-	c.out, c.bound = out, bound
-	return c
-}
-
-// outputOf finds or makes the series with these labels.
-func (s *sums) outputOf(lset labels.Labels, f *family) *output {
-	for h := lset.Hash(); ; h++ {
-		out, ok := s.outputs[h]
-		if !ok {
-			out = newOutput(lset, f)
-			s.outputs[h] = out
-			if out.moves != nil {
-				s.states[lset.Get(labelModelID)] = out
-			}
-			return out
-		}
-		if labels.Equal(out.series.Labels, lset) {
-			return out
-		}
-	}
-}
-
-func newOutput(lset labels.Labels, f *family) *output {
-	out := &output{series: Series{Labels: lset}, family: f}
-	out.cell.out = out
-	switch f.kind {
-	case histogram:
-		out.parts, out.series.Whole = &parts{}, true
-	case moved:
-		out.moves = &moves{}
-	case counter, sumAndCount, gauge, peak:
-	}
-	return out
+	at := out.parts.slot(name.part, bound)
+	s.mixed = s.mixed || out.parts.mixed
+	return out, at
 }
 
 // take makes the present page the last one: it sums the inputs for which
-// wanted holds (all, where it is nil) into samples and finds what went stale.
-// known says that the process' start is exposed, restarted that it is another
-// one; where it is not exposed a restart is told from the counters. It returns
-// whether there was one. at is the time of the page.
+// wanted holds (all, where it is nil) into what the page yields and finds what
+// went stale. known says that the process' start is exposed, restarted that it is
+// another one; where it is not exposed a restart is told from the counters. It
+// returns whether there was one. at is the time of the page.
 func (s *sums) take(wanted func(*input) bool, known, restarted bool, at time.Time) bool {
 	if wanted != nil {
 		s.leaveOut(wanted)
+	}
+	if s.mixed {
+		s.arrange()
 	}
 	if !known {
 		s.returns.note(s, at)
@@ -269,27 +233,34 @@ func (s *sums) take(wanted func(*input) bool, known, restarted bool, at time.Tim
 	s.rebase()
 	s.sum()
 	s.settle()
-	s.live, s.seen = s.seen, s.live
 	if s.index != nil && s.page-s.missed > indexPages {
-		s.index, s.inputs = nil, slices.Clone(s.inputs) // without the room to grow
+		s.trim()
 	}
 	if s.page%forgetPages == 0 {
-		s.forget(forgetPages)
+		s.forgetOld()
 	}
 	return restarted
 }
 
+// trim drops the index, and the room that lists have to grow.
+func (s *sums) trim() {
+	s.index = nil
+	s.inputs, s.outputs = slices.Clone(s.inputs), slices.Clone(s.outputs)
+	s.live, s.exposed = slices.Clone(s.live), slices.Clone(s.exposed)
+}
+
 // leaveOut drops the inputs of the present page that are not wanted.
 func (s *sums) leaveOut(wanted func(*input) bool) {
-	kept := s.seen[:0]
-	for _, id := range s.seen {
+	d := s.desk
+	kept := d.seen[:0]
+	for _, id := range d.seen {
 		if in := &s.inputs[id]; wanted(in) {
 			kept = append(kept, id)
 		} else {
 			in.state = inputNew
 		}
 	}
-	s.seen = kept
+	d.seen = kept
 }
 
 // fellTogether says whether the counters of a page start anew.
@@ -297,11 +268,11 @@ func (s *sums) fellTogether() bool {
 	all, fell := 0, 0
 	for _, id := range s.live {
 		in := &s.inputs[id]
-		if !in.name.family.kind.counts() || in.last <= 0 {
+		if !in.out.family.kind.counts() || in.last <= 0 {
 			continue
 		}
 		all++
-		if in.page != s.page || in.state != inputLive || in.cur < partialShare*in.last {
+		if !s.desk.has(id) || in.state != inputLive || s.desk.values[id] < partialShare*in.last {
 			fell++
 		}
 	}
@@ -311,162 +282,129 @@ func (s *sums) fellTogether() bool {
 // restart forgets what the old process had counted.
 func (s *sums) restart() {
 	for _, out := range s.outputs {
-		for c := range out.cells() {
-			c.offset = 0
+		for i := range out.carried {
+			out.carried[i].offset = 0
 		}
 		if out.moves != nil {
 			*out.moves = moves{}
 		}
 	}
 	for id := range s.inputs {
-		s.inputs[id].state = inputNew
+		if in := &s.inputs[id]; in.state != inputFree {
+			in.state = inputNew
+		}
 	}
 	s.live = s.live[:0]
 }
 
 // rebase keeps sums from falling where inputs fell or vanished while the process lives.
 func (s *sums) rebase() {
-	for _, id := range s.seen {
+	for _, id := range s.desk.seen {
 		in := &s.inputs[id]
-		in.cell.offset += in.lost()
+		if lost := in.lost(s.desk.values[id]); lost != 0 && in.out.outlives(in.slot) {
+			in.out.carry(in.slot).offset += lost
+		}
 	}
 	for _, id := range s.live {
 		in := &s.inputs[id]
-		if in.page == s.page || in.state != inputLive {
+		if s.desk.has(id) || in.state != inputLive {
 			continue
 		}
 		in.state = inputGone
-		if in.cell.accumulates() {
-			in.cell.offset += in.last
+		if in.out.outlives(in.slot) {
+			in.out.carry(in.slot).offset += in.last
 		}
 	}
 }
 
 // lost is what the sum would lose by this input alone.
-func (in *input) lost() float64 {
-	if !in.cell.accumulates() {
-		return 0
-	}
+func (in *input) lost(value float64) float64 {
 	switch {
-	case in.state == inputGone && in.cur >= in.last:
+	case in.state == inputGone && value >= in.last:
 		return -in.last // it was only away: its old value is in the offset
-	case in.state != inputLive || in.cur >= in.last || in.last <= 0:
+	case in.state != inputLive || value >= in.last || in.last <= 0:
 		return 0
-	case in.cur >= partialShare*in.last:
-		return in.last - in.cur
+	case value >= partialShare*in.last:
+		return in.last - value
 	default:
 		return in.last // it starts anew: all that it shows is increase
 	}
 }
 
-// accumulates says whether the cell must outlive its inputs.
-func (c *cell) accumulates() bool {
-	f := c.out.family
-	return f.kind.counts() && (c.shared || f.source != nil && f.source.accumulates)
-}
-
 // sum adds up the page's inputs and sets what the page yields.
 func (s *sums) sum() {
-	s.follow()
-	s.fed = s.fed[:0]
-	for _, id := range s.seen {
-		in := &s.inputs[id]
-		if out := in.cell.out; out.page != s.page {
-			out.page = s.page
-			s.fed = append(s.fed, out)
-		}
-		s.add(in)
-		in.last, in.state = in.cur, inputLive
+	if len(s.states) > 0 {
+		s.follow()
 	}
-	s.yield.samples, s.yield.histograms, s.counts = s.yield.samples[:0], s.yield.histograms[:0], s.counts[:0]
-	known := s.fed[:0]
-	for _, out := range s.fed {
-		if !out.settle(s.page) {
+	d := s.desk
+	d.fed, d.numbers = d.fed[:0], d.numbers[:0]
+	for _, id := range d.seen {
+		in := &s.inputs[id]
+		if out := in.out; out.page != s.page {
+			out.page, out.begin = s.page, uint32(len(d.numbers))
+			d.numbers = appendNaN(d.numbers, out.slots())
+			d.fed = append(d.fed, out)
+		}
+		s.add(in, d.values[id])
+		in.last, in.state = d.values[id], inputLive
+	}
+	d.yield.samples, d.yield.histograms = d.yield.samples[:0], d.yield.histograms[:0]
+	known := d.fed[:0]
+	for _, out := range d.fed {
+		numbers := out.among(d.numbers)
+		if !out.settle(numbers) {
 			out.page--
 			continue
 		}
 		known = append(known, out)
 		if out.parts == nil {
-			s.yield.samples = append(s.yield.samples, Sample{Series: &out.series, Value: out.cell.value})
-			continue
+			d.yield.samples = append(d.yield.samples, Sample{Series: &out.series, Value: numbers[0]})
+		} else {
+			d.yield.histograms = append(d.yield.histograms, out.histogram(numbers, d))
 		}
-		var h Histogram
-		h, s.counts = out.histogram(s.page, s.counts)
-		s.yield.histograms = append(s.yield.histograms, h)
 	}
-	s.fed = known
-	s.yield.samples = slices.Grow(s.yield.samples, 1) // the round's own up is appended
+	d.fed = known
 }
 
-// cells lists all of the output's.
-func (out *output) cells() iter.Seq[*cell] {
-	return func(yield func(*cell) bool) {
-		if out.parts == nil {
-			yield(&out.cell)
-			return
-		}
-		out.parts.each(yield)
-	}
-}
-
-// settle ends the page for the output; false where nothing of it is a number.
-func (out *output) settle(page uint32) bool {
-	if out.parts == nil {
-		return out.cell.settle(page)
-	}
-	return out.parts.settle(page)
-}
-
-// add brings one input's present value into its cell's.
-func (s *sums) add(in *input) {
-	c := in.cell
-	first := c.page != s.page
-	c.page = s.page
-	switch c.out.family.kind {
-	case counter, histogram, sumAndCount, gauge:
+// add brings one input's present value into the number that it feeds.
+func (s *sums) add(in *input, value float64) {
+	out := in.out
+	number := &s.desk.numbers[out.begin+uint32(in.slot)]
+	first := math.IsNaN(*number)
+	switch out.family.kind {
+	case counter, histogram, sumAndCount:
 		if first {
-			c.value = c.offset
+			*number = out.offset(in.slot)
+		} else {
+			out.carry(in.slot).shared = true
 		}
-		c.shared = c.shared || !first
-		c.value += in.cur
+		*number += value
+	case gauge:
+		if first {
+			*number = 0
+		}
+		*number += value
 	case peak:
-		if first || in.cur > c.value {
-			c.value = in.cur
+		if first || value > *number {
+			*number = value
 		}
 	case moved:
-		c.value = s.decide(c, in.cur, first)
+		*number = s.decide(out.moves, *number, value, first)
 	}
-}
-
-// settle ends the page for the cell; false when it holds no number on it.
-func (c *cell) settle(page uint32) bool {
-	if c.page != page {
-		return false
-	}
-	if math.IsInf(c.value, 0) { // finite inputs can still add up to more than there is
-		c.page--
-		return false
-	}
-	if slip := c.before - c.value; slip > 0 && slip < rounding*c.before && c.accumulates() {
-		c.value = c.before
-	}
-	c.before = c.value
-	return true
 }
 
 // decide gives a moved series its value: that of the input that changed last,
 // of the highest while none has, and 0 (well) once the deployment answered after that.
-func (s *sums) decide(c *cell, value float64, first bool) float64 {
-	m := c.out.moves
+func (s *sums) decide(m *moves, present, value float64, first bool) float64 {
 	switch {
 	case m.well:
 		return 0
-	case m.movedOn > 0 && s.inputs[m.decider].page == s.page:
-		return s.inputs[m.decider].cur
-	case first || value > c.value:
+	case m.movedOn > 0 && s.desk.has(m.decider):
+		return s.desk.values[m.decider]
+	case first || value > present:
 		return value
 	default:
-		return c.value
+		return present
 	}
 }
 
@@ -475,17 +413,17 @@ func (s *sums) decide(c *cell, value float64, first bool) float64 {
 // names while it is cooled down than while it answers, and never takes either
 // back; it sets 0 on each success, which is no change where it was 0 before.
 func (s *sums) follow() {
-	for _, id := range s.seen {
-		if in := &s.inputs[id]; in.name.family.kind == moved {
-			s.notice(in.cell.out.moves, id)
+	for _, id := range s.desk.seen {
+		if m := s.inputs[id].out.moves; m != nil {
+			s.notice(m, id)
 		}
 	}
-	for _, id := range s.seen {
+	for _, id := range s.desk.seen {
 		in := &s.inputs[id]
-		if !in.name.family.clears || in.state != inputLive || in.cur <= in.last {
+		if !in.out.family.clears || in.state != inputLive || s.desk.values[id] <= in.last {
 			continue
 		}
-		if state, ok := s.states[in.cell.out.series.Labels.Get(labelModelID)]; ok && state.moves.movedOn != s.page {
+		if state, ok := s.states[in.out.series.Labels.Get(labelModelID)]; ok && state.moves.movedOn != s.page {
 			state.moves.well = true
 		}
 	}
@@ -493,74 +431,109 @@ func (s *sums) follow() {
 
 // notice makes an input that changed the decider; of several the highest.
 func (s *sums) notice(m *moves, id inputID) {
-	in := &s.inputs[id]
+	in, value := &s.inputs[id], s.desk.values[id]
 	if m.since == 0 {
 		m.since = s.page
 	}
-	changed := in.state != inputNew && in.cur != in.last || in.state == inputNew && m.since != s.page
-	if !changed || m.movedOn == s.page && in.cur <= s.inputs[m.decider].cur {
+	changed := in.state != inputNew && value != in.last || in.state == inputNew && m.since != s.page
+	if !changed || m.movedOn == s.page && value <= s.desk.values[m.decider] {
 		return
 	}
 	m.decider, m.movedOn, m.well = id, s.page, false
 }
 
-// settle finds what was passed on before and is not any more.
+// settle finds what was passed on before and is not any more, and makes the
+// present page the last one.
 func (s *sums) settle() {
-	s.yield.stale = s.yield.stale[:0]
+	d := s.desk
+	d.yield.stale = d.yield.stale[:0]
 	for _, out := range s.exposed {
 		if out.page != s.page {
-			s.yield.stale = append(s.yield.stale, &out.series)
+			d.yield.stale = append(d.yield.stale, &out.series)
 		}
 	}
-	s.exposed, s.fed = s.fed, s.exposed
+	if !slices.Equal(s.live, d.seen) {
+		s.live = append(s.live[:0], d.seen...)
+	}
+	if !slices.Equal(s.exposed, d.fed) {
+		s.exposed = append(s.exposed[:0], d.fed...)
+	}
 }
 
 // lose takes all series for gone and returns those that were passed on last.
 func (s *sums) lose() []*Series {
-	s.yield.stale = s.yield.stale[:0]
+	lost := make([]*Series, 0, len(s.exposed)+1) // the last round's own up is appended
 	for _, out := range s.exposed {
-		s.yield.stale = append(s.yield.stale, &out.series)
+		lost = append(lost, &out.series)
 	}
 	s.exposed = s.exposed[:0]
-	return s.yield.stale
+	return lost
 }
 
-// forget drops what no page held for as many pages.
-func (s *sums) forget(pages uint32) {
-	held := make(map[*cell]bool, len(s.inputs))
+// forgetOld drops what no page held since it was called last.
+func (s *sums) forgetOld() {
+	s.forget(func(id inputID) bool { return !s.inputs[id].held })
 	for id := range s.inputs {
-		in := &s.inputs[id]
-		switch {
-		case in.name == nil: // forgotten before
-		case s.page-in.page >= pages:
-			delete(s.index, in.series)
-			*in = input{}
+		s.inputs[id].held = false
+	}
+}
+
+// forgetAbsent drops what the present page does not hold.
+func (s *sums) forgetAbsent() {
+	s.forget(func(id inputID) bool { return !s.desk.has(id) })
+}
+
+// forget drops the inputs for which it holds, and what none is left to feed.
+func (s *sums) forget(old func(inputID) bool) {
+	some := false
+	for id := range s.inputs {
+		if in := &s.inputs[id]; in.state != inputFree && old(inputID(id)) {
+			*in, some = input{}, true
 			s.free = append(s.free, inputID(id))
-		case in.cell != nil:
-			held[in.cell] = true
 		}
 	}
-	for h, out := range s.outputs {
-		if out.held(held) {
-			if m := out.moves; m != nil && s.inputs[m.decider].name == nil {
-				m.movedOn = 0 // another may get its place
-			}
-			continue
+	if some {
+		s.index = nil
+		s.arrange()
+	}
+}
+
+// arrange drops the outputs that no input feeds, and has those that are left
+// arrange their numbers.
+func (s *sums) arrange() {
+	s.mixed = false
+	var end uint32
+	for _, out := range s.outputs {
+		out.begin = end
+		end += uint32(out.slots())
+	}
+	places := make([]slot, end)
+	for id := range s.inputs {
+		if in := &s.inputs[id]; in.out != nil {
+			places[in.out.begin+uint32(in.slot)] = fed
 		}
-		delete(s.outputs, h)
-		if out.moves != nil {
+	}
+	s.outputs = slices.DeleteFunc(s.outputs, func(out *output) bool { return !s.keep(out, places[out.begin:][:out.slots()]) })
+	for id := range s.inputs {
+		if in := &s.inputs[id]; in.out != nil {
+			in.slot = places[in.out.begin+uint32(in.slot)]
+		}
+	}
+}
+
+// keep has an output arrange its numbers; false where no input feeds it.
+func (s *sums) keep(out *output, places []slot) bool {
+	if !slices.Contains(places, fed) {
+		if s.index = nil; out.moves != nil {
 			delete(s.states, out.series.Labels.Get(labelModelID))
 		}
+		return false
 	}
-}
-
-// held drops the output's buckets that no input feeds, and says whether one
-// feeds anything of it.
-func (out *output) held(by map[*cell]bool) bool {
-	if out.parts == nil {
-		return by[&out.cell]
+	if m := out.moves; m != nil && s.inputs[m.decider].state == inputFree {
+		m.movedOn = 0 // another may get its place
 	}
-	return out.parts.held(by)
+	out.arrange(places)
+	return true
 }
 
 // known is how many inputs are known.
