@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// chunkBytes is what one read asks for: small enough to keep for every target.
+	// chunkBytes is what one read asks for.
 	chunkBytes = 16 << 10
 	// maxLineBytes is the longest line that is carried over from chunk to chunk.
 	maxLineBytes = 1 << 20

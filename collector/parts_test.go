@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -103,6 +104,108 @@ func TestHistogramBounds(t *testing.T) {
 	}
 	if got := slices.Clone(p.lose()); len(got) != 2 || !slices.Contains(got, first.Series) {
 		t.Errorf("lost %v", names(got))
+	}
+}
+
+// A histogramPart is one line of a user's histogram: a bound, "sum" or "count",
+// and its value.
+type histogramPart struct {
+	part  string
+	value float64
+}
+
+// latencyPage is a gateway's page with one histogram for each of its users.
+func latencyPage(users map[string][]histogramPart) string {
+	var b strings.Builder
+	b.WriteString(ProcessStart + " 5\nlitellm_in_flight_requests 1\n")
+	for user, parts := range users {
+		for _, p := range parts {
+			switch p.part {
+			case "sum", "count":
+				fmt.Fprintf(&b, "%s_%s{end_user=%q} %v\n", LiteLLMTotalLatency, p.part, user, p.value)
+			default:
+				fmt.Fprintf(&b, "%s_bucket{end_user=%q,le=%q} %v\n", LiteLLMTotalLatency, user, p.part, p.value)
+			}
+		}
+	}
+	return b.String()
+}
+
+// TestHistogramOutlivesItsUsers: what users had counted who are gone stays with
+// the bucket that it was counted in, whatever buckets come between, before and after.
+func TestHistogramOutlivesItsUsers(t *testing.T) {
+	t.Parallel()
+	inf := math.Inf(1)
+	p, now := newPageReader(testTarget(SourceLiteLLM), DefaultLimits()), new(clock)
+	for i, step := range []struct {
+		users           map[string][]histogramPart
+		bounds, buckets []float64
+		count           float64
+	}{
+		{
+			map[string][]histogramPart{"a": {{"1", 10}, {"5", 20}, {"+Inf", 30}, {"count", 30}}, "b": {{"+Inf", 3}, {"5", 2}, {"1", 1}, {"count", 3}}},
+			[]float64{1, 5, inf},
+			[]float64{11, 22, 33},
+			33,
+		},
+		{ // a goes, and two bounds come, one written twice
+			map[string][]histogramPart{"b": {{"5", 2}, {"3", 2}, {"0.5", 1}, {"0.50", 1}, {"1", 1}, {"+Inf", 3}, {"count", 3}}},
+			[]float64{0.5, 1, 3, 5, inf},
+			[]float64{2, 11, 2, 22, 33},
+			33,
+		},
+		{ // c comes with bounds of its own and without some that there were
+			map[string][]histogramPart{"b": {{"1", 2}, {"5", 3}, {"+Inf", 4}, {"count", 4}}, "c": {{"4", 7}, {"2", 6}, {"+Inf", 8}, {"count", 8}}},
+			[]float64{1, 2, 4, 5, inf},
+			[]float64{12, 6, 7, 23, 42},
+			42,
+		},
+		{ // all that was counted of what comes back is there again
+			map[string][]histogramPart{"b": {{"0.5", 2}, {"1", 2}, {"3", 3}, {"5", 3}, {"+Inf", 4}, {"count", 4}}},
+			[]float64{0.5, 1, 3, 5, inf},
+			[]float64{3, 12, 3, 23, 42},
+			42,
+		},
+	} {
+		got, _, err := p.read(strings.NewReader(latencyPage(step.users)), "", now.next())
+		if err != nil || len(got.histograms) != 1 {
+			t.Fatalf("page %d: %d histograms, error %v", i, len(got.histograms), err)
+		}
+		h := got.histograms[0]
+		h.Series = nil
+		if want := (Histogram{Bounds: step.bounds, Buckets: step.buckets, Sum: math.NaN(), Count: step.count}); !sameHistogram(h, want) {
+			t.Errorf("page %d: got %+v, want %+v", i, h, want)
+		}
+	}
+}
+
+// TestHistogramForgetsBuckets: a bucket that no page has any more is forgotten,
+// and what the others count is not.
+func TestHistogramForgetsBuckets(t *testing.T) {
+	t.Parallel()
+	p, now := newPageReader(testTarget(SourceLiteLLM), DefaultLimits()), new(clock)
+	both := map[string][]histogramPart{"a": {{"1", 1}, {"5", 2}, {"+Inf", 3}}, "b": {{"2", 10}, {"5", 20}, {"+Inf", 30}}}
+	one := map[string][]histogramPart{"a": both["a"]}
+	var h Histogram
+	for i := range 2*forgetPages + 1 {
+		users := one
+		if i == 0 {
+			users = both
+		}
+		got, _, err := p.read(strings.NewReader(latencyPage(users)), "", now.next())
+		if err != nil || len(got.histograms) != 1 {
+			t.Fatalf("page %d: %d histograms, error %v", i, len(got.histograms), err)
+		}
+		h = got.histograms[0]
+	}
+	h.Series = nil
+	if want := (Histogram{Bounds: []float64{1, 5, math.Inf(1)}, Buckets: []float64{1, 22, 33}, Sum: math.NaN(), Count: math.NaN()}); !sameHistogram(h, want) {
+		t.Errorf("got %+v, want %+v", h, want)
+	}
+	for _, out := range p.sums.outputs {
+		if out.parts != nil && !slices.Equal(out.parts.bounds, h.Bounds) {
+			t.Errorf("bounds %v are kept", out.parts.bounds)
+		}
 	}
 }
 

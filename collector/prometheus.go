@@ -53,6 +53,7 @@ type Prometheus struct {
 	taken     func(job, instance string) bool
 	logger    *slog.Logger
 	userAgent string
+	desks     sync.Pool
 	loops     sync.WaitGroup
 
 	// mu protects all below.
@@ -131,8 +132,10 @@ func (p *Prometheus) newServer(c PrometheusConfig) (*promServer, error) {
 
 // newScraper holds the rounds and the state of a target that nobody here scrapes.
 func (p *Prometheus) newScraper(t Target, c *ScrapeConfig) *targetScraper {
+	r := newRounds(t, c.limits())
+	r.desks = &p.desks
 	return &targetScraper{
-		found: found{config: c, target: t}, sink: p.sink, logger: p.logger, rounds: newRounds(t, c.limits()),
+		found: found{config: c, target: t}, sink: p.sink, logger: p.logger, rounds: r,
 		public: TargetStatus{
 			Job: t.Labels.Get(model.JobLabel), Instance: t.Labels.Get(model.InstanceLabel),
 			URL: t.URL, Source: t.Source, State: StateUnknown, Since: time.Now(),
@@ -364,6 +367,7 @@ func (s *promServer) show(seen *promAnswer, i int, sink func(*Round, pageInfo)) 
 		round.Duration = time.Since(began)
 		sink(round, info)
 		t.report(round, info, selfTold{}, false)
+		t.rounds.done()
 	}
 }
 

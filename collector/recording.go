@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -335,13 +336,14 @@ type RecordingRange struct {
 
 // ReplayRange is Replay for a part of the recording.
 func (r *Recording) ReplayRange(ctx context.Context, o RecordingRange, sink func(*Round) error) error {
-	all := make([]*rounds, len(r.folders))
+	all, desks := make([]*rounds, len(r.folders)), &sync.Pool{}
 	for i := range r.folders {
 		target := r.folders[i].target
 		if o.Complete != nil {
 			o.Complete(&target)
 		}
 		all[i] = newRounds(target, DefaultLimits())
+		all[i].desks = desks
 	}
 	var buf bytes.Buffer
 	for p := range r.Pages() {
@@ -351,10 +353,12 @@ func (r *Recording) ReplayRange(ctx context.Context, o RecordingRange, sink func
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		round, _ := p.replay(all[p.entry.folder], p.Time, &buf)
+		to := all[p.entry.folder]
+		round, _ := p.replay(to, p.Time, &buf)
 		if err := sink(round); err != nil {
 			return err
 		}
+		to.done()
 	}
 	return nil
 }

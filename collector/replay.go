@@ -46,6 +46,7 @@ type Replay struct {
 	taken  func(job, instance string) bool
 	logger *slog.Logger
 	linger time.Duration
+	desks  sync.Pool
 	loops  sync.WaitGroup
 
 	// mu protects all below.
@@ -139,9 +140,11 @@ func (r *Replay) openOne(c *ScrapeConfig, key playerKey) (*player, error) {
 		if target.Labels.Get(model.JobLabel) == recordedJob { // not named by targets.yml
 			target.Labels = labels.NewBuilder(target.Labels).Set(model.JobLabel, key.job).Labels()
 		}
+		own := newRounds(target, c.limits())
+		own.desks = &r.desks
 		p.scrapers = append(p.scrapers, &targetScraper{
 			found: found{config: c, target: target}, sink: r.sink, logger: r.logger,
-			rounds: newRounds(target, c.limits()),
+			rounds: own,
 			public: TargetStatus{
 				Job: target.Labels.Get(model.JobLabel), Instance: target.Labels.Get(model.InstanceLabel),
 				URL: target.URL, Source: target.Source, State: StateUnknown, Since: time.Now(),
@@ -355,6 +358,7 @@ func (r *Replay) show(ctx context.Context, p *player, page Page, at time.Time) {
 	round.Duration = time.Since(began)
 	r.sink(ctx, round)
 	s.report(round, info, selfTold{}, false)
+	s.rounds.done()
 }
 
 // shiftStart moves the process' start along with the page: else every process

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -58,11 +59,70 @@ func TestTargetsShareDesks(t *testing.T) {
 	}
 }
 
+// TestTargetsShareLists: targets whose pages have the same names and bounds hold
+// them once.
+func TestTargetsShareLists(t *testing.T) {
+	t.Parallel()
+	page := testPage(t, "vllm-0.32.0.prom.gz")
+	desk := newDesk()
+	var both [2]*rounds
+	for i := range both {
+		both[i] = newRounds(*testTarget(SourceVLLM), DefaultLimits())
+		both[i].reader.sit(desk)
+	}
+	var told [2][]Histogram
+	for i, r := range both {
+		round, _ := r.page(bytes.NewReader(page), "", time.Unix(1_800_000_000, 0), nil)
+		told[i] = append(told[i], round.Histograms...)
+	}
+	if len(told[0]) == 0 || len(told[0]) != len(told[1]) {
+		t.Fatalf("%d and %d histograms", len(told[0]), len(told[1]))
+	}
+	for i, h := range told[0] {
+		if len(h.Bounds) == 0 || &h.Bounds[0] != &told[1][i].Bounds[0] {
+			t.Errorf("%s: the bounds are held twice", h.Series.Labels)
+		}
+	}
+	first, second := both[0].reader, both[1].reader
+	if &first.names[0] != &second.names[0] || &first.remembered.order[0] != &second.remembered.order[0] {
+		t.Error("the names are held twice")
+	}
+}
+
 // failingReader is a connection that breaks.
 type failingReader struct{}
 
 // Read implements io.Reader.
 func (failingReader) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
+
+// BenchmarkKept reads pages of many targets as a Collector does, and tells what
+// is kept of a target between its pages.
+func BenchmarkKept(b *testing.B) {
+	page := testPage(b, "vllm-0.32.0.prom.gz")
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC() // the second frees what a pool holds
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const targets = 200
+	before, at := heap(), time.Unix(1_800_000_000, 0)
+	var all [targets]*rounds
+	for b.Loop() {
+		desks := &sync.Pool{}
+		for i := range all {
+			all[i] = newRounds(*testTarget(SourceVLLM), DefaultLimits())
+			all[i].desks = desks
+			for n := range 2 * indexPages {
+				all[i].page(bytes.NewReader(page), "", at.Add(time.Duration(n)*time.Second), nil)
+				all[i].done()
+			}
+		}
+	}
+	b.ReportMetric(float64(heap()-before)/targets, "B/target")
+	runtime.KeepAlive(all)
+}
 
 // BenchmarkRound is a whole round of a known page, without HTTP.
 func BenchmarkRound(b *testing.B) {
