@@ -24,6 +24,8 @@ type histogram struct {
 	sumSkipped, countSkipped float64
 	skipped                  []float64
 
+	// bucketColumns are by bucket. Neighbours that were the same on all pages share
+	// one: most bounds are below or above all that is ever observed.
 	bucketColumns          []column
 	sumColumn, countColumn column
 	// page is the number of the last page that had the family.
@@ -37,14 +39,14 @@ type histogram struct {
 }
 
 // bound returns the index of an upper bound and adds it if it is new.
-func (h *histogram) bound(le float64) (i int, isNew bool) {
-	if i = slices.Index(h.bounds, le); i >= 0 {
-		return i, false
+func (h *histogram) bound(le float64) int {
+	if i := slices.Index(h.bounds, le); i >= 0 {
+		return i
 	}
 	h.bounds = append(h.bounds, le)
 	h.buckets = append(h.buckets, 0)
 	h.skipped = append(h.skipped, 0)
-	i = len(h.bounds) - 1
+	i := len(h.bounds) - 1
 	at, _ := slices.BinarySearchFunc(h.sorted, le, func(j int, le float64) int {
 		if h.bounds[j] < le {
 			return -1
@@ -52,7 +54,59 @@ func (h *histogram) bound(le float64) (i int, isNew bool) {
 		return 1
 	})
 	h.sorted = slices.Insert(h.sorted, at, i)
-	return i, true
+	return i
+}
+
+// storeBuckets writes the buckets into the newest page of the ring.
+func (h *histogram) storeBuckets(r *ring) {
+	if len(h.bucketColumns) < len(h.bounds) {
+		h.addColumns(r)
+	}
+	for n, i := range h.sorted {
+		if n > 0 {
+			below := h.sorted[n-1]
+			shared := h.bucketColumns[i] == h.bucketColumns[below]
+			if shared && h.buckets[i] == h.buckets[below] {
+				continue
+			}
+			if shared {
+				h.part(r, n)
+			}
+		}
+		r.put(h.bucketColumns[i], h.buckets[i])
+	}
+}
+
+// addColumns gives a column to the bounds that have none: one to all on the first
+// page. Those that turn up later get their own, and the others too, since they may
+// be parted by them.
+func (h *histogram) addColumns(r *ring) {
+	if len(h.bucketColumns) == 0 {
+		h.bucketColumns = slices.Repeat([]column{r.addCount()}, len(h.bounds))
+		return
+	}
+	known := map[column]bool{}
+	for i, c := range h.bucketColumns {
+		if known[c] {
+			h.bucketColumns[i] = r.addCopy(c)
+		}
+		known[c] = true
+	}
+	for len(h.bucketColumns) < len(h.bounds) {
+		h.bucketColumns = append(h.bucketColumns, r.addCount())
+	}
+}
+
+// part gives the n-th bucket from below, and those above that are still like it,
+// a column of their own.
+func (h *histogram) part(r *ring, n int) {
+	shared := h.bucketColumns[h.sorted[n]]
+	own := r.addCopy(shared)
+	for _, i := range h.sorted[n:] {
+		if h.bucketColumns[i] == shared {
+			h.bucketColumns[i] = own
+		}
+	}
 }
 
 // adopt takes rising bounds, those of a page, which never change, as its first or

@@ -89,6 +89,29 @@ func (r *ring) addCount() column {
 	return column{number: int32(-1 - r.counts.add(len(r.times)))}
 }
 
+// addCopy adds a column that holds what a column of counts does on the pages that
+// are there already.
+func (r *ring) addCopy(of column) column {
+	more := r.addCount()
+	from, to := -1-of.number, -1-more.number
+	for slot := range r.times {
+		row := r.counts.of(slot)
+		row[to] = row[from]
+	}
+	k, odd := r.odd[from]
+	if !odd {
+		return more
+	}
+	if wide := k.wide; wide.number != 0 {
+		k.wide = r.addColumn(0)
+		for slot := range r.times {
+			r.set(k.wide, slot, r.get(wide, slot))
+		}
+	}
+	r.odd[to] = k
+	return more
+}
+
 // grow lays the pages out anew, in order, with room for size.
 func (r *ring) grow(size int) {
 	times := make([]uint32, size)

@@ -8,7 +8,7 @@ type rows[V any] struct {
 }
 
 // strideStep is by how many columns rows grow.
-const strideStep = 8
+const strideStep = 4
 
 // of is the row of a slot.
 func (t *rows[V]) of(slot int) []V { return t.cells[slot*t.stride:][:t.stride] }

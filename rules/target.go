@@ -546,7 +546,7 @@ func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
 		if err != nil {
 			return t.ignored
 		}
-		i := u.bucket(h, le)
+		i := u.hist(h).bound(le)
 		sl.kind, sl.index = slotBucket, int32(i)
 		sl.child.room(i)
 	}

@@ -65,8 +65,7 @@ type gaugeWindow struct {
 type totalWindow struct {
 	column column
 	// sum is what was added since the first page, in ticks where it is a sum of
-	// time; skipped is in the source's
-	// total too, but was not seen to be added.
+	// time; skipped is in the source's total too, but was not seen to be added.
 	sum, skipped float64
 	page         int
 }
@@ -147,31 +146,18 @@ func (u *unit) newHistogram(h hist) *histogram {
 	return f
 }
 
-// bucket returns the index of a bound of h, with a column where one is needed.
-func (u *unit) bucket(h hist, le float64) int {
-	f := u.hist(h)
-	i, isNew := f.bound(le)
-	if isNew && h.windowed() {
-		f.bucketColumns = append(f.bucketColumns, u.target.short.addCount())
-	}
-	return i
-}
-
 // placesOf are the indexes of a page's bounds in h, with what new ones need.
 func (u *unit) placesOf(h hist, bounds []float64) []int {
 	f, n := u.hist(h), len(bounds)
 	if rising(bounds) && (len(f.bounds) == 0 || slices.Equal(bounds, f.bounds)) {
 		f.adopt(bounds, u.target.inOrder(n))
-		for h.windowed() && len(f.bucketColumns) < n {
-			f.bucketColumns = append(slices.Grow(f.bucketColumns, n-len(f.bucketColumns)), u.target.short.addCount())
-		}
 	}
 	if n <= len(f.bounds) && slices.Equal(bounds, f.bounds[:n]) {
 		return u.target.inOrder(n)
 	}
 	places := make([]int, n)
 	for i, le := range bounds {
-		places[i] = u.bucket(h, le)
+		places[i] = f.bound(le)
 	}
 	return places
 }
@@ -239,8 +225,8 @@ func (u *unit) store() {
 		if h.countColumn.number != 0 {
 			t.windowFor(hist(i).countReach()).put(h.countColumn, h.count)
 		}
-		for j, c := range h.bucketColumns {
-			t.short.put(c, h.buckets[j])
+		if hist(i).windowed() && len(h.bounds) > 0 {
+			h.storeBuckets(t.short)
 		}
 	}
 }
