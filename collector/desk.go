@@ -34,7 +34,7 @@ type desk struct {
 	// names under which families were read.
 	bounds []float64
 	readAs []*sampleName
-	// sets, orders and names are what targets of a fleet have in common.
+	// sets, orders and reads are what targets of a fleet have in common.
 	sets   shared[float64]                 // of bounds
 	orders shared[unique.Handle[seenName]] // of the names on a page
 	reads  shared[*sampleName]             // of the names under which families were read
