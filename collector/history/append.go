@@ -48,32 +48,32 @@ func (e *SkippedError) Unwrap() error { return e.Err }
 // Append may be called concurrently for different series. It reads and writes
 // the series' Ref. See AppendRound for a round that was scraped.
 func (s *Store) Append(ctx context.Context, at time.Time, samples []collector.Sample, stale []*collector.Series) error {
-	return s.append(ctx, at, samples, nil, stale)
+	return s.append(ctx, &collector.Round{Time: at, Samples: samples, Stale: stale}, false)
 }
 
-func (s *Store) append(ctx context.Context, at time.Time, samples []collector.Sample, histograms []collector.Histogram, stale []*collector.Series) error {
+func (s *Store) append(ctx context.Context, of *collector.Round, scraped bool) error {
 	if s.opts.ReadOnly {
 		return ErrReadOnly
 	}
-	db, err := s.enterToAppend(at)
+	db, err := s.enterToAppend(of.Time)
 	if err != nil {
 		return err
 	}
 	defer s.leave()
 
-	r := round{store: s, app: db.AppenderV2(ctx), at: at.UnixMilli()}
-	for _, smp := range samples {
+	r := round{store: s, app: db.AppenderV2(ctx), at: of.Time.UnixMilli(), scraped: scraped}
+	for _, smp := range of.Samples {
 		r.append(smp.Series, smp.Value)
 	}
-	r.appendHistograms(histograms)
-	for _, series := range stale {
+	r.appendHistograms(of.Histograms)
+	for _, series := range of.Stale {
 		if series.Whole {
 			r.endHistogram(series)
 		} else {
 			r.append(series, staleMarker())
 		}
 	}
-	if err := s.commit(db, r.app, at); err != nil {
+	if err := s.commit(db, r.app, of.Time); err != nil {
 		return err
 	}
 	s.counters.appended.Add(uint64(r.total - r.skipped))
@@ -91,6 +91,8 @@ type round struct {
 	store *Store
 	app   storage.AppenderV2
 	at    int64
+	// scraped says that nobody else has seen the series that are new.
+	scraped bool
 	// total and skipped count samples.
 	total, skipped int
 	first          *collector.Series
@@ -115,8 +117,24 @@ func (r *round) took(series *collector.Series, cached, ref storage.SeriesRef, sa
 		}
 		return
 	}
+	if series.Ref == 0 && r.scraped {
+		r.shareLabels(series)
+	}
 	if ref != cached || series.Ref == 0 {
 		series.Ref = r.store.epoch | uint64(ref)
+	}
+}
+
+// shareLabels gives a new series the labels that the database holds for it. They
+// are equal, but after a restart not the same ones: they were read from the
+// write-ahead log, and would be in memory twice.
+func (r *round) shareLabels(series *collector.Series) {
+	held, ok := r.app.(storage.GetRef)
+	if !ok {
+		return
+	}
+	if ref, ls := held.GetRef(series.Labels, series.Labels.Hash()); ref != 0 {
+		series.Labels = ls
 	}
 }
 

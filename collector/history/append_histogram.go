@@ -27,9 +27,11 @@ const mostCount = 1 << 53
 // as one (see storable) is stored as the series that it has. In Stats and in a
 // SkippedError a histogram counts as the samples that it stands for.
 //
-// AppendRound may be called concurrently for different series.
+// AppendRound may be called concurrently for different series. Besides their Ref
+// it sets the Labels of series that are new, to equal ones that are in memory
+// already: nobody else may read those series meanwhile.
 func (s *Store) AppendRound(ctx context.Context, r *collector.Round) error {
-	return s.append(ctx, r.Time, r.Samples, r.Histograms, r.Stale)
+	return s.append(ctx, r, true)
 }
 
 // storable says that the histogram can be told from what a native one holds:

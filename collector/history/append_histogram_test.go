@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"kvwatch/collector"
@@ -201,4 +203,35 @@ func FuzzStorable(f *testing.F) {
 			t.Errorf("%+v: %d buckets, count %d", h, i, native.Count)
 		}
 	})
+}
+
+// What a restart has read from the write-ahead log, and what the pages show
+// afterwards, are the same labels in memory.
+func TestNewSeriesShareLabelsAfterRestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	page := func(offset time.Duration) *collector.Round {
+		r := roundAt(offset, collector.Histogram{
+			Series: wholeSeries("ttft_seconds", "a"), Bounds: []float64{1, inf}, Buckets: []float64{1, 2}, Sum: 3, Count: 2,
+		})
+		r.Samples = []collector.Sample{sample(series("up", "a"), 1)}
+		return r
+	}
+	before := open(t, Options{Dir: dir})
+	store(t, before, page(0))
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, r := open(t, Options{Dir: dir}), page(time.Minute)
+	store(t, s, r)
+	for _, own := range []*collector.Series{r.Samples[0].Series, r.Histograms[0].Series} {
+		app := s.db.AppenderV2(t.Context())
+		ref, held := app.(storage.GetRef).GetRef(own.Labels, own.Labels.Hash())
+		if err := app.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if ref == 0 || unsafe.StringData(own.Labels.Get("instance")) != unsafe.StringData(held.Get("instance")) {
+			t.Errorf("%s: labels of their own beside those of the database, %s", own.Labels, held)
+		}
+	}
 }
