@@ -27,12 +27,12 @@ type backend struct {
 	// so, in Unix milliseconds; page is the last one that told.
 	state float64
 	since int64
-	page  int
+	page  int32
 	// groups are the models that it was asked for.
 	groups []string
 }
 
-func (b *backend) note(state float64, at int64, page int) {
+func (b *backend) note(state float64, at int64, page int32) {
 	if state != b.state || b.since == 0 {
 		b.state, b.since = state, at
 	}

@@ -34,9 +34,11 @@ type Engine struct {
 	opts   Options
 	logger *slog.Logger
 
-	// evalMu serialises Eval, and protects batch and what was saved last.
+	// evalMu serialises Eval, and protects batches and what was saved last. batch is
+	// what a tick stores beside its parts; atOnce is reused by append.
 	evalMu  sync.Mutex
 	batch   batch
+	atOnce  []collector.Sample
 	savedAt time.Time
 	saved   string
 
@@ -194,7 +196,7 @@ func (e *Engine) Eval(ctx context.Context, now time.Time) error {
 		return err
 	}
 	var errs []error
-	if err := e.append(ctx, now, e.batch.samples, e.batch.stale); err != nil {
+	if err := e.append(ctx, now, e.batches()); err != nil {
 		errs = append(errs, fmt.Errorf("storing derived series: %w", err))
 	}
 	// The state is on disk before anybody is told: after a crash in between,
@@ -208,17 +210,37 @@ func (e *Engine) Eval(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
+// batches are those of the last tick.
+func (e *Engine) batches() []*batch {
+	all := make([]*batch, 0, len(e.parts)+1)
+	for _, p := range e.parts {
+		all = append(all, &p.batch)
+	}
+	return append(all, &e.batch)
+}
+
 // append stores what was derived, a part at a time: what is stored at once is
 // held by the database all over again.
-func (e *Engine) append(ctx context.Context, now time.Time, samples []collector.Sample, stale []*collector.Series) error {
+func (e *Engine) append(ctx context.Context, now time.Time, batches []*batch) error {
 	if e.opts.Append == nil {
 		return nil
 	}
 	var errs []error
-	for part := range slices.Chunk(samples, storedAtOnce) {
-		errs = append(errs, e.opts.Append(ctx, now, part, nil))
+	var stale []*collector.Series
+	samples := e.atOnce[:0]
+	for _, b := range batches {
+		for _, s := range b.samples {
+			if len(samples) == storedAtOnce {
+				errs = append(errs, e.opts.Append(ctx, now, samples, nil))
+				samples = samples[:0]
+			}
+			samples = append(samples, s)
+		}
+		stale = append(stale, b.stale...)
 	}
-	if len(stale) > 0 || len(samples) == 0 {
+	e.atOnce = samples
+	errs = append(errs, e.opts.Append(ctx, now, samples, nil))
+	if len(stale) > 0 {
 		errs = append(errs, e.opts.Append(ctx, now, nil, stale))
 	}
 	return errors.Join(errs...)

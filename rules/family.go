@@ -138,6 +138,10 @@ func (h hist) countReach() reach {
 // whole says whether a histogram's sum is one of whole numbers.
 func (h hist) whole() bool { return h == histPrompt || h == histComputed }
 
+// lifelong says whether it is asked what its buckets hold of all times, of those
+// before the first page too.
+func (h hist) lifelong() bool { return h == histITL || h == histTPOT }
+
 // windowed says whether quantiles of a window are asked of it.
 func (h hist) windowed() bool {
 	switch h {

@@ -67,7 +67,7 @@ type newPrompts struct {
 	buckets []float64
 	begun   bool
 	// page is the number of the last page that was taken.
-	page int
+	page int32
 }
 
 // take calls fn for each bucket that gained calls; low is 0 for the first.

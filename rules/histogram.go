@@ -20,22 +20,30 @@ type histogram struct {
 	buckets    []float64
 	sum, count float64
 	// sumSkipped, countSkipped and skipped, which is by bucket, are in the
-	// source's total, but were not seen to be added.
+	// source's total, but were not seen to be added. lifelong says that skipped
+	// is kept.
 	sumSkipped, countSkipped float64
 	skipped                  []float64
+	lifelong                 bool
 
 	// bucketColumns are by bucket. Neighbours that were the same on all pages share
 	// one: most bounds are below or above all that is ever observed.
 	bucketColumns          []column
 	sumColumn, countColumn column
 	// page is the number of the last page that had the family.
-	page int
+	page int32
 
-	// asked is the last window that was asked for, which ended at askedAt.
-	asked     bucketCounts
-	askedAt   int64
-	askedFor  time.Duration
-	askedPage int
+	// asked is the last window that was asked for, nil before the first.
+	asked *askedBuckets
+}
+
+// askedBuckets is what a window of the length d, which ended at a time when the
+// page was the last, gained.
+type askedBuckets struct {
+	bucketCounts
+	at   int64
+	d    time.Duration
+	page int32
 }
 
 // bound returns the index of an upper bound and adds it if it is new.
@@ -45,7 +53,9 @@ func (h *histogram) bound(le float64) int {
 	}
 	h.bounds = append(h.bounds, le)
 	h.buckets = append(h.buckets, 0)
-	h.skipped = append(h.skipped, 0)
+	if h.lifelong {
+		h.skipped = append(h.skipped, 0)
+	}
 	i := len(h.bounds) - 1
 	at, _ := slices.BinarySearchFunc(h.sorted, le, func(j int, le float64) int {
 		if h.bounds[j] < le {
@@ -114,7 +124,10 @@ func (h *histogram) part(r *ring, n int) {
 // is its own: both are clipped, so that a bound more makes other ones.
 func (h *histogram) adopt(bounds []float64, inOrder []int) {
 	h.bounds, h.sorted = slices.Clip(bounds), slices.Clip(inOrder)
-	h.buckets, h.skipped = exactly(len(bounds), h.buckets), exactly(len(bounds), h.skipped)
+	h.buckets = exactly(len(bounds), h.buckets)
+	if h.lifelong {
+		h.skipped = exactly(len(bounds), h.skipped)
+	}
 }
 
 // exactly copies what there is of n values, the rest is 0; there is no room for more.
@@ -159,9 +172,10 @@ type histChild struct {
 	unit   *unit
 	family *histogram
 	// last and now hold the values of the page before and of this one.
-	last, now histValues
-	at        int64
-	page      int
+	last histValues
+	now  *histValues
+	at   int64
+	page int32
 	// bounds are those of the last page that had it whole, places the family's
 	// buckets that they are.
 	bounds []float64
@@ -187,9 +201,12 @@ func (c *histChild) room(i int) {
 }
 
 // begin begins a page with nothing on it.
-func (c *histChild) begin(page int) {
+func (c *histChild) begin(page int32) {
 	c.page, c.family.page = page, page
-	c.now = histValues{buckets: c.now.buckets[:0]}
+	if c.now == nil {
+		c.now = &histValues{}
+	}
+	*c.now = histValues{buckets: c.now.buckets[:0]}
 	c.extend()
 }
 
@@ -241,12 +258,12 @@ func (c *histChild) finish(p pageContext) change {
 	h.countSkipped += skipped
 	switch what {
 	case changeGrown:
-		h.add(c.now, c.last)
+		h.add(*c.now, c.last)
 	case changeBorn, changeReset:
-		h.add(c.now, histValues{})
+		h.add(*c.now, histValues{})
 	case changeBaseline:
 		if !p.sampled {
-			h.skip(c.now, c.last)
+			h.skip(*c.now, c.last)
 		}
 	case changeShrunk:
 	}
@@ -258,6 +275,9 @@ func (c *histChild) finish(p pageContext) change {
 // skip notes what now has over base and was not seen to be added.
 func (h *histogram) skip(now, base histValues) {
 	h.sumSkipped += max(now.sum-base.sum, 0)
+	if !h.lifelong {
+		return
+	}
 	for i, v := range now.buckets {
 		if !math.IsNaN(base.buckets[i]) {
 			v -= base.buckets[i]
@@ -272,7 +292,9 @@ func (h *histogram) add(now, base histValues) {
 	for i, v := range now.buckets {
 		if i < len(base.buckets) {
 			if math.IsNaN(base.buckets[i]) { // it turned up just now
-				h.skipped[i] += v
+				if h.lifelong {
+					h.skipped[i] += v
+				}
 				continue
 			}
 			v -= base.buckets[i]

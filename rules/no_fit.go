@@ -29,7 +29,7 @@ type noFit struct {
 	// cells are parts of the window, oldest first.
 	cells []noFitCell
 	// seen is the last page of each engine that was counted.
-	seen map[*unit]int
+	seen map[*unit]int32
 }
 
 // noFitCell counts the scrapes of a part of the window.
@@ -56,7 +56,7 @@ func (c *fitCount) add(o fitCount) {
 func (c fitCount) share() float64 { return float64(c.NoFit) / float64(c.Scrapes) }
 
 func newNoFit(rules map[string]*settings) noFit {
-	return noFit{window: rules[kvSeatShortage].duration("window"), seen: map[*unit]int{}}
+	return noFit{window: rules[kvSeatShortage].duration("window"), seen: map[*unit]int32{}}
 }
 
 // span is the window, but long enough to hold some scrapes.

@@ -89,12 +89,6 @@ type batch struct {
 
 func (b *batch) reset() { b.samples, b.stale = b.samples[:0], b.stale[:0] }
 
-// append adds what another one stores.
-func (b *batch) append(other *batch) {
-	b.samples = append(b.samples, other.samples...)
-	b.stale = append(b.stale, other.stale...)
-}
-
 // put stores what the output has, and marks stale what it has no more.
 func (b *batch) put(o *output) {
 	if o.summary {

@@ -29,7 +29,9 @@ func (t *target) prune(oldest int64) {
 	maps.DeleteFunc(t.children, func(_ uint64, c *histChild) bool { return c.at < oldest && !shown[c] })
 	used := map[*served]bool{}
 	for _, s := range t.byLabels {
-		used[s.served] = true
+		if s.gateway != nil {
+			used[s.gateway.served] = true
+		}
 	}
 	maps.DeleteFunc(t.served, func(_ string, s *served) bool { return !used[s] })
 }

@@ -31,8 +31,12 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 		return bucketCounts{}
 	}
 	// Engine and pool ask for the same window within one Eval.
-	if f.askedAt == w.ms && f.askedFor == d && f.askedPage == w.unit.target.page {
-		return f.asked
+	if f.asked == nil {
+		f.asked = &askedBuckets{}
+	}
+	page := w.unit.target.page
+	if f.asked.at == w.ms && f.asked.d == d && f.asked.page == page {
+		return f.asked.bucketCounts
 	}
 	b := bucketCounts{bounds: f.asked.bounds, counts: f.asked.counts[:0], sum: w.HistSum(h, d), count: w.HistCount(h, d)}
 	switch {
@@ -48,7 +52,7 @@ func (w unitWindow) buckets(h hist, d time.Duration) bucketCounts {
 	r := w.unit.target.short
 	before, last := r.between(w.ms-d.Milliseconds(), w.ms)
 	b.counts = r.gains(b.counts, f.bucketColumns, f.sorted, before, last)
-	f.asked, f.askedAt, f.askedFor, f.askedPage = b, w.ms, d, w.unit.target.page
+	*f.asked = askedBuckets{bucketCounts: b, at: w.ms, d: d, page: page}
 	return b
 }
 

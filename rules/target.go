@@ -47,7 +47,7 @@ type target struct {
 	// of the first since the last page.
 	lastScrape, lastGood, downAt, firstBad int64
 	// page counts the good pages.
-	page int
+	page int32
 	// start is process_start_time_seconds of the last page, 0 when unknown.
 	start       float64
 	startSeries *collector.Series
@@ -73,7 +73,7 @@ type target struct {
 	// order is what inOrder gives, onPage what a whole histogram has on the page
 	// that is read; both are for all histograms.
 	order  []int
-	onPage []float64
+	onPage histValues
 	// prunedAt is when series that are gone were last forgotten, in Unix milliseconds.
 	prunedAt int64
 	// ignored is the slot of all series that no rule reads, aside that of those
@@ -111,12 +111,18 @@ type slot struct {
 	// index is the gauge, total, bucket or histogram.
 	index int32
 	kind  slotKind
-	// ok marks LiteLLM's requests that were answered with a 2xx, served counts
-	// them by model; limited marks those that were answered with 429.
-	ok, limited bool
-	served      *served
-	backend     *backend
-	refused     *refused
+	// gateway is what else a gateway's series is counted in, nil for most.
+	gateway *gatewaySlot
+}
+
+// gatewaySlot is one of these.
+type gatewaySlot struct {
+	// served counts LiteLLM's requests that were answered with a 2xx by model,
+	// limited marks those that were answered with 429.
+	served  *served
+	limited bool
+	backend *backend
+	refused *refused
 }
 
 type slotKind uint8
@@ -341,9 +347,9 @@ func (t *target) take(s collector.Sample, p pageContext) (work bool) {
 		}
 	case slotRefused:
 		increase, _, _ := sl.counter.step(s.Value, p)
-		sl.refused.sum += increase
+		sl.gateway.refused.sum += increase
 	case slotBackend:
-		sl.backend.note(s.Value, p.at, t.page)
+		sl.gateway.backend.note(s.Value, p.at, t.page)
 	case slotStart, slotIgnored, slotHistogram:
 	}
 	return work
@@ -365,13 +371,13 @@ func (t *target) takeHistogram(h *collector.Histogram, p pageContext) (work bool
 	if c.page == t.page || !finite(h.Sum) && !finite(h.Count) && !slices.ContainsFunc(h.Buckets, finite) {
 		return true
 	}
-	c.now.buckets = t.onPage
+	c.now = &t.onPage
 	c.begin(t.page)
 	c.read(h)
 	if c.finish(p) == changeReset {
 		c.unit.resetAt = p.at
 	}
-	t.onPage, c.now.buckets = c.now.buckets, nil
+	c.now = nil
 	return true
 }
 
@@ -387,12 +393,19 @@ func (t *target) count(sl *slot, v float64, p pageContext) {
 	if what == changeReset {
 		sl.unit.resetAt = p.at
 	}
-	if sl.ok {
-		sl.unit.add(totalRequestsOK, increase)
-		sl.served.add(p.at, increase)
+	if g := sl.gateway; g != nil {
+		g.count(sl.unit, increase, p.at)
 	}
-	if sl.limited {
-		sl.unit.add(totalLimited, increase)
+}
+
+// count counts what a series of a gateway's requests gained.
+func (g *gatewaySlot) count(u *unit, increase float64, at int64) {
+	if g.served != nil {
+		u.add(totalRequestsOK, increase)
+		g.served.add(at, increase)
+	}
+	if g.limited {
+		u.add(totalLimited, increase)
 	}
 }
 
@@ -512,22 +525,18 @@ func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
 		return &slot{unit: u, kind: slotGauge, index: int32(g)}
 	}
 	if name == collector.LiteLLMDeployState {
-		return &slot{unit: u, kind: slotBackend, backend: t.backendFor(ls.Get(labelModelID))}
+		return &slot{unit: u, kind: slotBackend, gateway: &gatewaySlot{backend: t.backendFor(ls.Get(labelModelID))}}
 	}
 	if name == collector.LiteLLMDeploySuccess || name == collector.LiteLLMDeployFailure {
 		t.backendFor(ls.Get(labelModelID)).serves(ls.Get(labelRequestedModel))
 	}
 	if name == collector.LiteLLMDeployFailure && ls.Get("exception_status") == "503" {
-		return &slot{unit: u, kind: slotRefused, refused: t.refusedFor(ls.Get(labelRequestedModel))}
+		return &slot{unit: u, kind: slotRefused, gateway: &gatewaySlot{refused: t.refusedFor(ls.Get(labelRequestedModel))}}
 	}
 	if c, ok := totalOf(name); ok {
-		sl := &slot{
-			unit: u, kind: slotTotal, index: int32(c),
-			ok:      c == totalRequests && strings.HasPrefix(ls.Get("status_code"), "2"),
-			limited: c == totalRequests && ls.Get("status_code") == "429",
-		}
-		if sl.ok {
-			sl.served = t.servedFor(ls.Get(labelRequestedModel))
+		sl := &slot{unit: u, kind: slotTotal, index: int32(c)}
+		if c == totalRequests {
+			sl.gateway = t.requestsSlot(ls)
 		}
 		return sl
 	}
@@ -551,6 +560,18 @@ func (t *target) seriesSlot(u *unit, name string, ls labels.Labels) *slot {
 		sl.child.room(i)
 	}
 	return sl
+}
+
+// requestsSlot is what a gateway's requests are counted in by how they were answered.
+func (t *target) requestsSlot(ls labels.Labels) *gatewaySlot {
+	switch status := ls.Get("status_code"); {
+	case strings.HasPrefix(status, "2"):
+		return &gatewaySlot{served: t.servedFor(ls.Get(labelRequestedModel))}
+	case status == "429":
+		return &gatewaySlot{limited: true}
+	default:
+		return nil
+	}
 }
 
 // childFor finds the histogram that a series is part of by all of its labels

@@ -72,9 +72,6 @@ func (e *Engine) evaluate(n instant, due []*target) {
 	}
 	_ = group.Wait() // none fails
 	e.evaluatePart(n, rest)
-	for _, p := range parts {
-		e.batch.append(&p.batch)
-	}
 }
 
 // evaluatePart lets the pools learn and evaluates the series: first those of

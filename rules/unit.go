@@ -46,7 +46,7 @@ type unit struct {
 	// pooledAs is the model's name under which it joined the pool.
 	pooledAs string
 	// tickedPage is the number of the page that its pool learned from last; 0 is none.
-	tickedPage int
+	tickedPage int32
 	// facts are the windows that were asked for at the last Eval.
 	facts     [4]windowFacts
 	nextFacts int
@@ -57,17 +57,17 @@ type unit struct {
 }
 
 type gaugeWindow struct {
-	column column
 	now    float64
-	page   int
+	column column
+	page   int32
 }
 
 type totalWindow struct {
-	column column
 	// sum is what was added since the first page, in ticks where it is a sum of
 	// time; skipped is in the source's total too, but was not seen to be added.
 	sum, skipped float64
-	page         int
+	column       column
+	page         int32
 }
 
 // key identifies the unit in state files and among the units of a pool.
@@ -132,7 +132,7 @@ func (u *unit) hist(h hist) *histogram {
 
 // newHistogram makes it, with the columns that windows need.
 func (u *unit) newHistogram(h hist) *histogram {
-	f := &histogram{}
+	f := &histogram{lifelong: h.lifelong()}
 	if r := u.target.windowFor(h.sumReach()); r != nil {
 		if h.whole() {
 			f.sumColumn = r.addCount()

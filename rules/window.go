@@ -108,7 +108,7 @@ func (w unitWindow) HistCount(h hist, d time.Duration) float64 {
 type windowFacts struct {
 	d    time.Duration
 	ms   int64
-	page int
+	page int32
 
 	missed, prompted float64
 	source           cacheSource
