@@ -270,12 +270,12 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 			e.batch.put(o)
 		}
 	}
-	e.judge(n, e.fleet)
+	e.judge(n, e.fleet, nil)
 	for _, p := range e.sortedPlans() {
-		e.judge(n, p.watches)
+		e.judge(n, p.watches, nil)
 	}
 	for _, r := range e.sortedReceivers() {
-		e.judge(n, r.watches)
+		e.judge(n, r.watches, nil)
 	}
 	e.forgetRemembered(n)
 	e.journalPlans(now)
@@ -296,12 +296,18 @@ func (e *Engine) tick(now time.Time) (alerts []Alert, state *savedState, err err
 	return alerts, &s, err
 }
 
-// judge asks the detectors of the watches and moves their alerts on.
-func (e *Engine) judge(n instant, watches []*watch) {
+// judge asks the detectors of the watches and moves their alerts on. of is the
+// target that they are over, whose labels do not name its pool; nil where they are
+// over something else.
+func (e *Engine) judge(n instant, watches []*watch, of *target) {
 	for _, w := range watches {
 		v := w.judge(n, w.firing())
 		if v.Active {
-			v.Evidence.Events = quotes(e.journal.events, w.poolName(), w.onset(n.now, v), n.now)
+			pool := w.subject.Get("pool")
+			if of != nil {
+				pool = of.poolName()
+			}
+			v.Evidence.Events = quotes(e.journal.events, pool, w.onset(n.now, v), n.now)
 		}
 		w.step(n.now, v, e.opts.ExternalURL)
 	}

@@ -20,18 +20,18 @@ type histogram struct {
 	buckets    []float64
 	sum, count float64
 	// sumSkipped, countSkipped and skipped, which is by bucket, are in the
-	// source's total, but were not seen to be added. lifelong says that skipped
-	// is kept.
+	// source's total, but were not seen to be added.
 	sumSkipped, countSkipped float64
 	skipped                  []float64
-	lifelong                 bool
 
 	// bucketColumns are by bucket. Neighbours that were the same on all pages share
 	// one: most bounds are below or above all that is ever observed.
 	bucketColumns          []column
 	sumColumn, countColumn column
-	// page is the number of the last page that had the family.
-	page int32
+	// page is the number of the last page that had the family; lifelong says that
+	// skipped is kept by bucket.
+	page     int32
+	lifelong bool
 
 	// asked is the last window that was asked for, nil before the first.
 	asked *askedBuckets

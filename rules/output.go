@@ -87,7 +87,13 @@ type batch struct {
 	stale   []*collector.Series
 }
 
-func (b *batch) reset() { b.samples, b.stale = b.samples[:0], b.stale[:0] }
+// reset empties it. Nothing is left behind: series would live on in what the next
+// tick does not overwrite.
+func (b *batch) reset() {
+	clear(b.samples)
+	clear(b.stale)
+	b.samples, b.stale = b.samples[:0], b.stale[:0]
+}
 
 // put stores what the output has, and marks stale what it has no more.
 func (b *batch) put(o *output) {

@@ -138,14 +138,11 @@ func (e *Engine) equipTarget(t *target) {
 func (e *Engine) watchTarget(t *target) {
 	subject := t.subject()
 	window := func(n instant) TargetWindow { return n.target(t) } // one for all of them
-	pool := t.poolName
 	t.watches = e.watchesOf(func(a *Alerting, s *settings) *watch {
 		if a.Target == nil {
 			return nil
 		}
-		w := watchOver(a, s, subject, a.Target(s), window)
-		w.pool = pool
-		return w
+		return watchOver(a, s, subject, a.Target(s), window)
 	})
 	t.open = true
 }

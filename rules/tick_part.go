@@ -86,12 +86,12 @@ func (e *Engine) evaluatePart(n instant, p *tickPart) {
 		e.record(n, p)
 	}
 	for _, pool := range p.pools {
-		e.judge(n, pool.watches)
+		e.judge(n, pool.watches, nil)
 	}
 	for _, t := range p.targets {
-		e.judge(n, t.watches)
+		e.judge(n, t.watches, t)
 		for _, u := range t.units {
-			e.judge(n, u.watches)
+			e.judge(n, u.watches, nil)
 		}
 		t.noteOpen()
 	}

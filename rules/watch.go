@@ -28,9 +28,6 @@ type watch struct {
 	// something, else nil.
 	judge  func(n instant, firing time.Time) Verdict
 	keeper keeper
-	// pool names the pool that the subject is part of, "" where none; nil where
-	// the subject's labels name it.
-	pool func() string
 	watchState
 	last lastVerdict
 	past past
@@ -50,14 +47,6 @@ func watchOver[W any](a *Alerting, s *settings, subject labels.Labels, d detecto
 	}
 	w.keeper, _ = d.(keeper)
 	return w
-}
-
-// poolName is the name of the pool that the subject is or is part of, "" where none.
-func (w *watch) poolName() string {
-	if w.pool != nil {
-		return w.pool()
-	}
-	return w.subject.Get("pool")
 }
 
 // watchState is the part of a watch that survives a restart.
