@@ -300,15 +300,18 @@ func (d *daemon) loops(ctx context.Context) error {
 
 // evaluate owns the rules' clock.
 func (d *daemon) evaluate(ctx context.Context) error {
-	timer := time.NewTimer(time.Duration(d.interval.Load()))
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for at := time.Now(); ; {
+		interval := time.Duration(d.interval.Load())
+		due := nextTick(at, time.Now(), interval)
+		timer.Reset(min(time.Until(due), interval))
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-timer.C:
-			timer.Reset(time.Duration(d.interval.Load()))
-			d.tick(ctx, now)
+			at = onTime(due, now)
+			d.tick(ctx, at)
 			d.metrics.evaluation.Observe(time.Since(now).Seconds())
 			d.lastTick.Store(now.UnixNano())
 		}
