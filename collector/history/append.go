@@ -76,6 +76,7 @@ func (s *Store) append(ctx context.Context, of *collector.Round, scraped bool) e
 	if err := s.commit(db, r.app, of.Time); err != nil {
 		return err
 	}
+	s.noteHead(db)
 	s.counters.appended.Add(uint64(r.total - r.skipped))
 	if r.skipped == 0 {
 		return nil

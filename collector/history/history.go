@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -84,6 +85,8 @@ type Store struct {
 	counters counters
 	forms    forms
 	commits  sync.Mutex // one round is written at a time
+	// headBegin is the time of the oldest sample that is not in a block.
+	headBegin atomic.Int64
 
 	mu   sync.Mutex // protects all below; held while the database is opened and closed
 	idle *sync.Cond // users is 0
