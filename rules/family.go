@@ -49,10 +49,11 @@ const (
 	// totalTurnedAway are the requests that an engine's admission control refused.
 	totalTurnedAway
 	// totalCovered is the time between good pages, totalUsage the KV usage over
-	// the time in which it was known, and totalUsageCovered that time.
+	// it, and totalUsageUnknown the part of it in which that was not known: none
+	// for nearly all engines, which need no column for it then.
 	totalCovered
 	totalUsage
-	totalUsageCovered
+	totalUsageUnknown
 	totals
 )
 
@@ -93,7 +94,7 @@ const (
 // reach says how far back windows of it are asked.
 func (t total) reach() reach {
 	switch t {
-	case totalPrompt, totalCached, totalQueries, totalHits, totalGenerated, totalExternalHits, totalCovered, totalUsage, totalUsageCovered:
+	case totalPrompt, totalCached, totalQueries, totalHits, totalGenerated, totalExternalHits, totalCovered, totalUsage, totalUsageUnknown:
 		return reachLong
 	default:
 		return reachShort
@@ -101,7 +102,7 @@ func (t total) reach() reach {
 }
 
 // timed says whether it is a sum of time, which is counted in ticks.
-func (t total) timed() bool { return t == totalCovered || t == totalUsage || t == totalUsageCovered }
+func (t total) timed() bool { return t == totalCovered || t == totalUsage || t == totalUsageUnknown }
 
 // timeTicks is how many ticks a second has. Sums of time are counted in them:
 // the time between two pages is whole then, and a ring holds it as a count.

@@ -37,7 +37,8 @@ func (r residencyInputs) seconds() (float64, bool) {
 // residency reads the inputs of one engine on the pages in (from, to].
 func (w unitWindow) residency(from, to int64) (residencyInputs, bool) {
 	s, ok, trusted := w.unit.windowSource(from, to)
-	usageTime := w.IncreaseIn(totalUsageCovered, from, to)
+	covered := w.IncreaseIn(totalCovered, from, to)
+	usageTime := covered - w.IncreaseIn(totalUsageUnknown, from, to)
 	capacity, okCapacity := w.capacity()
 	// Hybrid models hold states beside blocks: the formula does not hold for them.
 	if !ok || !trusted || !okCapacity || usageTime <= 0 || w.unit.hitStep > 0 {
@@ -47,7 +48,7 @@ func (w unitWindow) residency(from, to int64) (residencyInputs, bool) {
 	return residencyInputs{
 		missed: max(missed, 0), prompted: prompted,
 		generated: w.IncreaseIn(totalGenerated, from, to),
-		covered:   w.IncreaseIn(totalCovered, from, to),
+		covered:   covered,
 		capacity:  capacity,
 		usage:     w.IncreaseIn(totalUsage, from, to) / usageTime,
 	}, true

@@ -428,7 +428,8 @@ func (t *target) cover(p pageContext) {
 		u.addTime(totalCovered, dt)
 		if g := &u.gauges[gaugeUsage]; g.column.number != 0 && g.page == t.page {
 			u.addTime(totalUsage, min(max(g.now, 0), 1)*dt)
-			u.addTime(totalUsageCovered, dt)
+		} else if dt > 0 {
+			u.addTime(totalUsageUnknown, dt)
 		}
 	}
 }
