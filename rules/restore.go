@@ -24,11 +24,14 @@ func (e *Engine) Restore(ctx context.Context, now time.Time, scan ScanFunc) erro
 	if err != nil {
 		return fmt.Errorf("reading which targets history knows: %w", err)
 	}
+	var rounds []collector.Round
 	for _, r := range replays {
+		rounds = r.begin(rounds)
 		if err := r.scan(ctx, now, from, to, scan); err != nil {
 			return fmt.Errorf("reading the history of %s: %w", r.target.Labels.Get("instance"), err)
 		}
 		e.replay(r)
+		r.rounds = nil
 	}
 	return nil
 }
@@ -63,10 +66,29 @@ func (t *target) dropParts() {
 	t.byLabels = known
 }
 
-// replay is what history holds of one target.
+// replay is what history holds of one target: the outcomes of its scrapes and,
+// from begin on, their rounds.
 type replay struct {
 	target *collector.Target
+	ups    []history.Point
 	rounds []collector.Round
+}
+
+// begin makes the rounds of the scrapes, without samples, in the room of another
+// target's, which nobody needs any more.
+func (r *replay) begin(room []collector.Round) []collector.Round {
+	room = slices.Grow(room[:0], len(r.ups))[:len(r.ups)]
+	for i, p := range r.ups {
+		// Why a scrape failed is not stored, so that it is not known which
+		// alert it speaks for until the first scrape after the restart.
+		state := collector.StateUnknown
+		if p.V == 1 {
+			state = collector.StateUp
+		}
+		room[i] = collector.Round{Target: r.target, Time: time.UnixMilli(p.T), State: state, Samples: room[i].Samples[:0]}
+	}
+	r.rounds = room
+	return room
 }
 
 // scanUp finds the targets and the times of their scrapes.
@@ -82,16 +104,9 @@ func scanUp(ctx context.Context, from, to time.Time, scan ScanFunc) ([]*replay, 
 			replays = append(replays, r)
 		}
 		for _, p := range points {
-			if p.IsStale() {
-				continue
+			if !p.IsStale() {
+				r.ups = append(r.ups, p)
 			}
-			// Why a scrape failed is not stored, so that it is not known which
-			// alert it speaks for until the first scrape after the restart.
-			state := collector.StateUnknown
-			if p.V == 1 {
-				state = collector.StateUp
-			}
-			r.rounds = append(r.rounds, collector.Round{Target: r.target, Time: time.UnixMilli(p.T), State: state})
 		}
 		return nil
 	})
