@@ -12,7 +12,7 @@ const (
 	// filled: 32 MB of them, and as much again of text and bookkeeping.
 	backfillValues = 4_000_000
 	// backfillSpan is the longest stretch that is asked for at once. History
-	// takes the series of a stretch one after another, and refuses what is an
+	// takes the series of a stretch one after another, and refuses what is half an
 	// hour behind the newest.
 	backfillSpan = 20 * time.Minute
 	// backfillTimeout is how long a query of a stretch may take at least: it is

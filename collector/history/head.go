@@ -18,14 +18,21 @@ func (s *Store) noteHead(db *tsdb.DB) {
 	if s.headBegin.Swap(begin) >= begin {
 		return
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Join(s.opts.Dir, headChunks))
-	if err == nil {
-		dir, err = filepath.Abs(dir)
-	}
+	dir, err := realPath(filepath.Join(s.opts.Dir, headChunks))
 	if err == nil {
 		err = pageOut(dir)
 	}
 	if err != nil {
 		s.log.Debug("The mapped files of the storage stay in memory", "path", s.opts.Dir, "err", err)
 	}
+}
+
+// realPath is the path of a file as the system tells it of mapped ones: absolute
+// and without links, of which the working directory may have one too.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
 }
