@@ -74,6 +74,26 @@ func TestPrefillSaturatedOverAnHour(t *testing.T) {
 	}
 }
 
+// TestPrefillSaturatedAsksForMore has a window that a reload makes longer than
+// what is held: until there is more, the occupancy is that of what there is.
+func TestPrefillSaturatedAsksForMore(t *testing.T) {
+	t.Parallel()
+	f := newPlainFleet(t, 1, Options{})
+	f.calls = 0
+	f.set = func(_ int, p *page) { servePrefill(p, 3, 1, 0.4*step.Seconds()/3) }
+	f.run(2 * time.Hour)
+	long := map[string]Override{prefillSaturatedName: {Settings: map[string]any{"window": "90m"}}}
+	if err := f.engine.Reload(nil, withoutWatchdog(long), step); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		f.run(20 * time.Minute)
+		if d := f.detector(prefillSaturatedName); !strings.Contains(d.Text, "prefill occupancy 0.40 of 0.5 over 90 min") {
+			t.Errorf("at an occupancy of 0.4: %s", d.Text)
+		}
+	}
+}
+
 // TestPrefillSaturatedTellsOfAborts has clients that go away after the first token.
 func TestPrefillSaturatedTellsOfAborts(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,8 @@ package rules
 // those of its engines, is worked out at this tick: when it was scraped since
 // the last time, when a scrape is overdue, and while one of its alerts is open.
 // Between two scrapes nothing else changes, and a thousand engines are scraped
-// a third at a time. Pools are worked out at every tick.
+// a third at a time. Pools learn and are judged at every tick, see recordDue for
+// their series.
 func (t *target) due(n instant) bool {
 	if t.lastScrape == t.judgedScrape && n.ms-t.judgedAt < t.freshOr(n.fresh).Milliseconds()/staleIntervals && !t.open {
 		return false

@@ -75,6 +75,28 @@ func TestLoadHeadroomLow(t *testing.T) {
 	}
 }
 
+// TestHeadroomLooksBackTheSame has a reload long after the load was looked at: it
+// is looked at anew as of then, and what it was half an hour before is still held.
+func TestHeadroomLooksBackTheSame(t *testing.T) {
+	t.Parallel()
+	f := loaded(t, 2, 3, 0.5, Options{})
+	f.run(time.Hour)
+	f.busy(0.1) // so that each minute that is missing is seen
+	f.run(25 * time.Minute)
+	headroom := func() *poolHeadroom { return &f.pool().pool.headroom }
+	for f.now.UnixMilli()-headroom().at < (headroomEvery - step).Milliseconds() {
+		f.run(step)
+	}
+	before := *headroom()
+	if err := f.engine.Reload(nil, withoutWatchdog(nil), step); err != nil {
+		t.Fatal(err)
+	}
+	f.eval()
+	if after := headroom(); after.at != before.at || before.load.occupancy == 0 || math.Abs(after.load.occupancy-before.load.occupancy) > 1e-9 {
+		t.Errorf("as of %d an occupancy of %g, and after a reload as of %d one of %g", before.at, before.load.occupancy, after.at, after.load.occupancy)
+	}
+}
+
 func TestLoadHeadroomLowByResidency(t *testing.T) {
 	t.Parallel()
 	f := loaded(t, 2, 14, 0.3, Options{})

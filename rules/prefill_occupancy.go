@@ -29,7 +29,10 @@ func (w unitWindow) prefillShare(d time.Duration) (prefillShare, bool) {
 		return prefillShare{}, false
 	}
 	first, queued := w.sums(histTTFT, d), w.sums(histQueueTime, d)
-	p := prefillShare{busy: max(first.sum-queued.sum, 0), covered: w.Increase(totalCovered, d)}
+	// The sums are held as long as rules ask for them: after a reload that has them
+	// ask for more they are of a part of the window for a while, and so is the time.
+	from := max(w.ms-d.Milliseconds(), w.unit.target.middle.first())
+	p := prefillShare{busy: max(first.sum-queued.sum, 0), covered: w.IncreaseIn(totalCovered, from, w.ms)}
 	return p, first.possible() && queued.possible() && p.covered >= occupancyCovered*d.Seconds()
 }
 

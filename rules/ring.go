@@ -254,6 +254,14 @@ func (r *ring) slot(i int) int {
 	return i
 }
 
+// first is the time of the oldest page, 0 when there is none.
+func (r *ring) first() int64 {
+	if r.n == 0 {
+		return 0
+	}
+	return r.time(r.start)
+}
+
 // last is the time of the newest page, 0 when there is none.
 func (r *ring) last() int64 {
 	if r.n == 0 {

@@ -106,7 +106,7 @@ func (t *target) windowFor(r reach) *ring {
 	}
 }
 
-// gaugeColumn, totalColumn and histogram make what windows need, once seen.
+// gauge, total and hist make what windows need, once seen.
 func (u *unit) gauge(g gauge) *gaugeWindow {
 	w := &u.gauges[g]
 	if w.column.number == 0 {
