@@ -60,12 +60,14 @@ func (p *PrometheusProber) Between(ctx context.Context, from, to time.Time, each
 		return err
 	}
 	seen := map[string]bool{}
-	err := s.backfill(ctx, from, to, func(r *Round, info pageInfo) {
-		seen[targetID(r.Target.Labels.Get(model.JobLabel), r.Target.Labels.Get(model.InstanceLabel))] = true
-		each(r, info.public())
-	})
-	if err != nil {
-		return err
+	for past := s.backfill(from, to); !past.done(); {
+		err := past.stretch(ctx, func(r *Round, info pageInfo) {
+			seen[targetID(r.Target.Labels.Get(model.JobLabel), r.Target.Labels.Get(model.InstanceLabel))] = true
+			each(r, info.public())
+		})
+		if err != nil {
+			return err
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.targets)) {
 		if t := s.targets[id]; !seen[id] {

@@ -259,36 +259,41 @@ func TestPrometheusErrors(t *testing.T) {
 	}
 }
 
+// pastOf answers for an engine that was always up, scraped 4 s before each step.
+func pastOf(instance string, running func(at float64) float64) func(query string, start, end, step float64) string {
+	return func(query string, start, end, step float64) string {
+		target := fmt.Sprintf(`{job="vllm",instance=%q}`, instance)
+		one := func(metric string, value func(float64) float64) string {
+			var values []string
+			for i := range int((end-start)/step+0.5) + 1 {
+				at := start + float64(i)*step
+				values = append(values, fmt.Sprintf(`[%.3f,"%.3f"]`, at, value(at)))
+			}
+			return fmt.Sprintf(`{"metric":%s,"values":[%s]}`, metricOf(metric), strings.Join(values, ","))
+		}
+		switch {
+		case strings.HasPrefix(query, "timestamp("):
+			return one(target, func(at float64) float64 { return at - 4 })
+		case strings.Contains(query, Up+"|"):
+			return one("up"+target, func(float64) float64 { return 1 })
+		case strings.Contains(query, "num_requests_running"):
+			return one("vllm:num_requests_running"+target, running)
+		default:
+			return ""
+		}
+	}
+}
+
 // TestBackfillIsBounded fills an hour of many series and counts what is held.
 func TestBackfillIsBounded(t *testing.T) {
 	t.Parallel()
 	q := newQueryable(t)
 	p, s, _ := newTestPrometheus(t, q.URL, ", interval: 15s, backfill: 1h")
 	now, most := at(0), 0
+	past := pastOf("a:1", func(at float64) float64 { return at - float64(now.Unix()) })
 	q.matrix = func(query string, start, end, step float64) string {
-		steps := int((end-start)/step+0.5) + 1
-		values := func(value func(at float64) float64) string {
-			var all []string
-			for i := range steps {
-				at := start + float64(i)*step
-				all = append(all, fmt.Sprintf(`[%.3f,"%.3f"]`, at, value(at)))
-			}
-			return strings.Join(all, ",")
-		}
-		one := func(metric string, value func(float64) float64) string {
-			return fmt.Sprintf(`{"metric":%s,"values":[%s]}`, metricOf(metric), values(value))
-		}
-		most = max(most, steps)
-		switch {
-		case strings.HasPrefix(query, "timestamp("):
-			return one(`{job="vllm",instance="a:1"}`, func(at float64) float64 { return at - 4 })
-		case strings.Contains(query, Up+"|"):
-			return one(`up{job="vllm",instance="a:1"}`, func(float64) float64 { return 1 })
-		case strings.Contains(query, "num_requests_running"):
-			return one(`vllm:num_requests_running{job="vllm",instance="a:1"}`, func(at float64) float64 { return at - float64(now.Unix()) })
-		default:
-			return ""
-		}
+		most = max(most, int((end-start)/step+0.5)+1)
+		return past(query, start, end, step)
 	}
 	var times []int64
 	err := p.Backfill(t.Context(), now, now.Add(-30*time.Minute), func(_ context.Context, r *Round) {
@@ -313,6 +318,33 @@ func TestBackfillIsBounded(t *testing.T) {
 		}
 	}
 	_ = s
+}
+
+// TestBackfillTakesTurns: history refuses what is far behind the newest, whichever
+// server it is of.
+func TestBackfillTakesTurns(t *testing.T) {
+	t.Parallel()
+	p := &Prometheus{}
+	for _, instance := range []string{"a:1", "b:1"} {
+		q := newQueryable(t)
+		q.matrix = pastOf(instance, func(float64) float64 { return 1 })
+		one, _, _ := newTestPrometheus(t, q.URL, ", interval: 15s, backfill: 2h")
+		p.servers = append(p.servers, one.servers...)
+	}
+	var newest time.Time
+	rounds := map[string]int{}
+	err := p.Backfill(t.Context(), at(0), time.Time{}, func(_ context.Context, r *Round) {
+		rounds[r.Target.Labels.Get("instance")]++
+		if newest.Sub(r.Time) > backfillSpan {
+			t.Fatalf("%s at %s comes after %s", r.Target.Labels, r.Time, newest)
+		}
+		if r.Time.After(newest) {
+			newest = r.Time
+		}
+	})
+	if err != nil || rounds["a:1"] != 480 || rounds["b:1"] != 480 {
+		t.Errorf("%v: %v", err, rounds)
+	}
 }
 
 func TestBackfillGoesOnWithLess(t *testing.T) {
