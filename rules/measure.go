@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -181,6 +182,7 @@ func (m *Measurer) rounds(ctx context.Context, from, to time.Time, scan ScanFunc
 	var errs []error
 	for _, r := range replays {
 		m.thin(r)
+		r.begin(nil) // all are needed at once
 		matchers := []*labels.Matcher{equal("job", r.target.Labels.Get("job")), equal("instance", r.target.Labels.Get("instance")), matchName}
 		if err := scan(ctx, from, to, matchers, r.series()); err != nil {
 			errs = append(errs, fmt.Errorf("reading the history of %s: %w", r.target.Labels.Get("instance"), err))
@@ -198,12 +200,12 @@ func (m *Measurer) rounds(ctx context.Context, from, to time.Time, scan ScanFunc
 
 // thin leaves one page a minute.
 func (m *Measurer) thin(r *replay) {
-	last := time.Time{}
-	r.rounds = slices.DeleteFunc(r.rounds, func(round collector.Round) bool {
-		if !last.IsZero() && round.Time.Sub(last) < measurePage-measurePage/8 {
+	last := int64(math.MinInt64 / 2)
+	r.ups = slices.DeleteFunc(r.ups, func(p history.Point) bool {
+		if p.T-last < (measurePage - measurePage/8).Milliseconds() {
 			return true
 		}
-		last = round.Time
+		last = p.T
 		return false
 	})
 }
