@@ -287,6 +287,7 @@ func (d *daemon) loops(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return named("alerting", d.dispatcher.Run(ctx)) })
 	group.Go(func() error { return d.scheduler.run(ctx) })
+	group.Go(func() error { return tidy(ctx) })
 	group.Go(func() error {
 		if err := d.intake.catchUp(ctx, time.Duration(d.interval.Load()), d.tick); err != nil {
 			return err
