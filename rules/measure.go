@@ -200,12 +200,12 @@ func (m *Measurer) rounds(ctx context.Context, from, to time.Time, scan ScanFunc
 
 // thin leaves one page a minute.
 func (m *Measurer) thin(r *replay) {
-	last := int64(math.MinInt64 / 2)
+	next := int64(math.MinInt64)
 	r.ups = slices.DeleteFunc(r.ups, func(p history.Point) bool {
-		if p.T-last < (measurePage - measurePage/8).Milliseconds() {
+		if p.T < next {
 			return true
 		}
-		last = p.T
+		next = p.T + (measurePage - measurePage/8).Milliseconds()
 		return false
 	})
 }

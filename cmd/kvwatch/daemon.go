@@ -124,11 +124,9 @@ func (d *daemon) whenStarted(do func() error) error {
 }
 
 // recorded gives the derived series, none while the daemon starts.
-func (d *daemon) recorded() []rules.Recorded {
-	if d.whenStarted(func() error { return nil }) != nil {
-		return nil
-	}
-	return d.engine.Recorded()
+func (d *daemon) recorded() (all []rules.Recorded) {
+	_ = d.whenStarted(func() error { all = d.engine.Recorded(); return nil })
+	return all
 }
 
 func (d *daemon) alertmanagerAPI() http.Handler {
